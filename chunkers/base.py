@@ -1,0 +1,162 @@
+"""The vocabulary: documents, pieces of them, and what a strategy may ask a model.
+
+Offsets are code points of `Document.text`, half open. Nothing here knows of files, Ray or models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+Offsets: TypeAlias = npt.NDArray[np.int64]
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+Kind: TypeAlias = Literal[
+    "heading", "paragraph", "list", "table", "code", "quote", "figure", "page_break", "record", "notes"
+]
+
+
+class Span(NamedTuple):
+    """Half-open range of code points."""
+
+    start: int
+    end: int
+
+
+class Block(NamedTuple):
+    """A structural unit found by a parser. Blocks of a document are ordered and disjoint.
+
+    `level` is a heading's depth (1 is the top; 0 for anything else), `page` counts from 1,
+    `parts` are the block's own seams: rows of a table, items of a list, lines of code.
+    `title` is a heading's plain text where it differs from the slice (`## Wiring ##` → `Wiring`).
+    """
+
+    kind: Kind
+    span: Span
+    level: int = 0
+    page: int | None = None
+    parts: tuple[Span, ...] = ()
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One canonical text and its structure."""
+
+    id: str
+    uri: str
+    text: str
+    blocks: tuple[Block, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, span: Span) -> str:
+        return self.text[span.start : span.end]
+
+
+EMPTY: Offsets = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much one chunk may hold, answered by subtraction in the document's token index.
+
+    `starts` are the sorted offsets at which the document's tokens begin (None: every code point is one unit), `length`
+    is the text's length. `fill` ≤ `limit` is how far neighbours are packed; the rest is room for overlap.
+    `context_at`/`context_size`: from each of these offsets on, a chunk carries that many units of context.
+    """
+
+    limit: int
+    starts: Offsets | None
+    length: int
+    fill: int
+    context_at: Offsets = field(default_factory=lambda: EMPTY)
+    context_size: Offsets = field(default_factory=lambda: EMPTY)
+
+    def index(self, offset: int) -> int:
+        """How many tokens begin before the offset. O(log n)."""
+        return offset if self.starts is None else int(self.starts.searchsorted(offset))
+
+    def size(self, span: Span) -> int:
+        """Tokens that begin inside the span, without context."""
+        return self.index(span[1]) - self.index(span[0])
+
+    def room(self, start: int) -> int:
+        """Units a chunk that starts here may hold besides its context; at least 1."""
+        if not len(self.context_at):
+            return self.limit
+        at = int(self.context_at.searchsorted(start, "right")) - 1
+        return max(1, self.limit - int(self.context_size[at])) if at >= 0 else self.limit
+
+    def fits(self, span: Span) -> bool:
+        """Whether the span can be one chunk."""
+        return self.size(span) <= self.room(span[0])
+
+    def packs(self, span: Span) -> bool:
+        """Whether neighbours that make up this span should be joined: like `fits`, less the room kept for overlap."""
+        return self.size(span) <= max(1, self.room(span[0]) - self.limit + self.fill)
+
+    def furthest(self, start: int, limit: int | None = None) -> int:
+        """The largest end for which the span from `start` holds at most `limit` (default: the room there) units."""
+        limit = self.room(start) if limit is None else limit
+        if self.starts is None:
+            return min(self.length, start + limit)
+        last = self.index(start) + limit
+        return int(self.starts[last]) if last < len(self.starts) else self.length
+
+    def offset(self, index: int) -> int:
+        """Where the token with this index begins; the text's end for the one after the last."""
+        if self.starts is None:
+            return min(max(0, index), self.length)
+        return int(self.starts[max(0, index)]) if index < len(self.starts) else self.length
+
+    def within(self, limit: int) -> Budget:
+        """The same index under another limit, without overlap."""
+        return replace(self, limit=limit, fill=limit)
+
+
+class Piece(NamedTuple):
+    """What a strategy decides about one future chunk.
+
+    `level` 0 is a leaf; a parent has a higher one. `context` is read by the model in front of the body. `text` is set only
+    where a model wrote it: the span is then its evidence. `overlap` False: the strategy has placed its own overlap.
+    """
+
+    span: Span
+    level: int = 0
+    context: str = ""
+    text: str = ""
+    kind: str = "text"
+
+
+class Embed(NamedTuple):
+    """Ask for vectors; answered by float32 (len(texts), dim), rows of unit length."""
+
+    texts: Sequence[str]
+
+
+class Complete(NamedTuple):
+    """Ask a language model; answered by one string per prompt."""
+
+    prompts: Sequence[str]
+
+
+Request: TypeAlias = Embed | Complete
+Plan: TypeAlias = Generator[Request, Any, list[Piece]]
+
+
+@runtime_checkable
+class Chunker(Protocol):
+    """A strategy: a frozen dataclass whose fields are its configuration."""
+
+    needs: ClassVar[frozenset[type]]
+
+    def __call__(self, doc: Document, budget: Budget) -> list[Piece] | Plan:
+        """The pieces of a document, or a generator that asks for models on the way."""
+        ...
+
+
+T = TypeVar("T", bound=Chunker)

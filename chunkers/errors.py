@@ -1,0 +1,38 @@
+"""The error tree: whose fault it is decides what happens next."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ChunkmillError(Exception):
+    """Anything Chunkmill raises on purpose."""
+
+
+class ConfigError(ChunkmillError):
+    """The configuration is wrong; raised before any document is read. Exit code 2."""
+
+
+class DocumentError(ChunkmillError):
+    """One document can't be processed: a row in the ledger with this `kind`; the run goes on."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind = kind
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+class RunError(ChunkmillError):
+    """The run as a whole can't go on; what is finished stays finished. Exit code 1."""
+
+
+def choose(what: str, value: str, valid: Iterable[str]) -> ConfigError:
+    """The error for a name that is not one of the valid ones; names the nearest."""
+    names = sorted(valid)
+    near = difflib.get_close_matches(value, names, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return ConfigError(f"{what} is {value!r}{hint}; choose one of: {', '.join(names)}")

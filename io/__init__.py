@@ -1,0 +1,1 @@
+"""Everything that touches storage: list, fetch, parse, write, commit. No Ray, no torch."""

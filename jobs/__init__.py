@@ -1,0 +1,1 @@
+"""The batch job: Ray wiring, models, configuration and the command line."""
