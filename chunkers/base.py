@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,7 @@ import numpy.typing as npt
 Offsets: TypeAlias = npt.NDArray[np.int64]
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
-Kind: TypeAlias = Literal[
-    "heading", "paragraph", "list", "table", "code", "quote", "figure", "page_break", "record", "notes"
-]
+Kind: TypeAlias = Literal["heading", "paragraph", "list", "table", "code", "quote", "figure", "page_break", "record", "notes"]
 
 
 class Span(NamedTuple):
@@ -57,6 +55,7 @@ class Document:
         return self.text[span.start : span.end]
 
 
+NOTHING: frozenset[type] = frozenset()
 EMPTY: Offsets = np.empty(0, np.int64)
 
 
@@ -122,7 +121,7 @@ class Piece(NamedTuple):
     """What a strategy decides about one future chunk.
 
     `level` 0 is a leaf; a parent has a higher one. `context` is read by the model in front of the body. `text` is set only
-    where a model wrote it: the span is then its evidence. `overlap` False: the strategy has placed its own overlap.
+    where a model wrote it: the span is then its evidence.
     """
 
     span: Span
@@ -150,13 +149,13 @@ Plan: TypeAlias = Generator[Request, Any, list[Piece]]
 
 @runtime_checkable
 class Chunker(Protocol):
-    """A strategy: a frozen dataclass whose fields are its configuration."""
+    """A strategy: a frozen dataclass whose fields are its configuration.
+
+    One that places its own overlap says so with a class attribute `overlaps = True`.
+    """
 
     needs: ClassVar[frozenset[type]]
 
     def __call__(self, doc: Document, budget: Budget) -> list[Piece] | Plan:
         """The pieces of a document, or a generator that asks for models on the way."""
         ...
-
-
-T = TypeVar("T", bound=Chunker)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import traceback
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
 
 
 class ChunkmillError(Exception):
@@ -36,3 +38,25 @@ def choose(what: str, value: str, valid: Iterable[str]) -> ConfigError:
     near = difflib.get_close_matches(value, names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     return ConfigError(f"{what} is {value!r}{hint}; choose one of: {', '.join(names)}")
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def attempt(work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | DocumentError:
+    """What the work gives, or what went wrong with this one document. The row boundary: nothing else catches everything.
+
+    The user's and the run's errors pass through.
+    """
+    try:
+        return work(*args, **options)
+    except DocumentError as error:
+        return error
+    except (ConfigError, RunError):
+        raise
+    except MemoryError:
+        return DocumentError("too_large", "not enough memory for this document")
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return DocumentError("internal", f"{type(error).__name__}: {error} ({where.name}, {where.filename}:{where.lineno})")

@@ -1,0 +1,97 @@
+"""The library call: chunks of a text or a document, without Ray, torch or files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from chunkmill.chunkers.base import Budget, Chunker, Document, Piece
+from chunkmill.chunkers.drive import drive
+from chunkmill.chunkers.errors import ConfigError, DocumentError, attempt, choose
+from chunkmill.chunkers.finish import Chunk, Chunking, digest, finish
+from chunkmill.chunkers.measure import Tokenizer
+from chunkmill.chunkers.seams import clean
+from chunkmill.chunkers.strategies import strategy as named
+from chunkmill.chunkers.structure import Contexts
+
+Answers = Mapping[type, Callable[[list[str]], Sequence[Any]]]
+
+
+def chunk(
+    source: str | Document,
+    strategy: str | Chunker = "recursive",
+    *,
+    size: int = 512,
+    overlap: int | str = 0,
+    unit: str | Tokenizer = "cl100k_base",
+    context: str = "none",
+    answers: Answers | None = None,
+    **options: Any,
+) -> list[Chunk]:
+    """The chunks of one text or document, in order.
+
+    `size` and `overlap` are in `unit`: an encoding of tiktoken, `chars`, `words`, a `tokenizer.json`, or a `Tokenizer`. Further options are
+    the strategy's own settings. A strategy that asks a model gets its `answers` by kind of request (`{Embed: f}` with
+    f(list of texts) → float32 (n, dim), unit rows). Raises ConfigError and DocumentError.
+    """
+    cut = chunking(strategy, options, size=size, overlap=overlap, unit=unit, context=context)
+    doc = source if isinstance(source, Document) else document(source)
+    if missing := [kind for kind in cut.strategy.needs if kind not in (answers or {})]:
+        raise ConfigError(f"the strategy asks for {missing[0].__name__}; pass answers={{{missing[0].__name__}: function}}")
+    (outcome,) = chunk_all([doc], cut, answers or {})
+    if isinstance(outcome, DocumentError):
+        raise outcome
+    return outcome
+
+
+def chunking(
+    strategy: str | Chunker,
+    options: Mapping[str, Any] | None = None,
+    *,
+    size: int = 512,
+    overlap: int | str = 0,
+    unit: str | Tokenizer = "cl100k_base",
+    context: str = "none",
+) -> Chunking:
+    """What a user's settings mean: `overlap` may be a share of the size (`"15%"`). Raises ConfigError."""
+    if options and not isinstance(strategy, str):
+        raise ConfigError(f"settings {', '.join(options)} go to the strategy itself, which was given as an object")
+    cut = named(strategy, options) if isinstance(strategy, str) else strategy
+    if context not in ("none", "headings"):
+        raise choose("chunk.context", context, ("none", "headings"))
+    units = share(overlap, size) if isinstance(overlap, str) else overlap
+    whole = size + units if getattr(cut, "overlap_before", False) else size
+    return Chunking(cut, whole, units, unit, context)  # type: ignore[arg-type]
+
+
+def share(overlap: str, size: int) -> int:
+    """`"15%"` of the size, rounded down."""
+    try:
+        if not overlap.endswith("%"):
+            return int(overlap)
+        return int(float(overlap[:-1]) * size / 100)
+    except ValueError:
+        raise ConfigError(f"chunk.overlap is {overlap!r}; it must be a number of units or a share like '15%'") from None
+
+
+def document(text: str) -> Document:
+    """A plain text as a document; a lone surrogate becomes U+FFFD."""
+    text, _ = clean(text)
+    return Document(digest(text), "", text)
+
+
+def chunk_all(docs: Sequence[Document], chunking: Chunking, answers: Answers) -> list[list[Chunk] | DocumentError]:
+    """The chunks of each document, or what was wrong with it; requests of all documents are answered together."""
+    contexts = [chunking.contexts(doc) for doc in docs]
+    budgets = [chunking.budget(doc, context) for doc, context in zip(docs, contexts, strict=True)]
+    outcomes = drive(chunking.strategy, docs, budgets, answers)
+    return [
+        pieces if isinstance(pieces, DocumentError) else _finished(doc, pieces, chunking, budget, context)
+        for doc, pieces, budget, context in zip(docs, outcomes, budgets, contexts, strict=True)
+    ]
+
+
+def _finished(
+    doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget, contexts: Contexts
+) -> list[Chunk] | DocumentError:
+    return attempt(finish, doc, pieces, chunking, budget, contexts)

@@ -1,0 +1,64 @@
+"""Run a strategy over many documents in lockstep: the requests of a round are answered in one batch per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import GeneratorType
+from typing import Any
+
+from chunkmill.chunkers.base import Budget, Chunker, Complete, Document, Embed, Piece, Plan, Request
+from chunkmill.chunkers.errors import DocumentError, attempt
+
+Answers = Mapping[type, Callable[[list[str]], Sequence[Any]]]
+Outcome = list[Piece] | DocumentError
+
+
+def drive(chunker: Chunker, docs: Sequence[Document], budgets: Sequence[Budget], answers: Answers) -> list[Outcome]:
+    """One outcome per document, in order: its pieces, or the error that stopped it (the others go on)."""
+    outcomes: dict[int, Outcome] = {}
+    plans: dict[int, Plan] = {}
+    asked: dict[int, Request] = {}
+
+    def settle(i: int, outcome: Outcome | Request) -> None:
+        if isinstance(outcome, Embed | Complete):
+            asked[i] = outcome
+        else:
+            outcomes[i] = outcome
+
+    for i, (doc, budget) in enumerate(zip(docs, budgets, strict=True)):
+        outcome = attempt(chunker, doc, budget)
+        if isinstance(outcome, GeneratorType):
+            plans[i] = outcome
+            settle(i, attempt(_resume, outcome, None))
+        else:
+            settle(i, outcome)  # type: ignore[arg-type]  # a strategy without requests returned its pieces
+    while asked:
+        asking, asked = asked, {}
+        for i, answer in _answered(asking, answers):
+            settle(i, attempt(_resume, plans[i], answer))
+    return [outcomes[i] for i in range(len(docs))]
+
+
+def _resume(plan: Plan, answer: Any) -> list[Piece] | Request:
+    try:
+        return plan.send(answer)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+
+
+def _answered(asking: Mapping[int, Request], answers: Answers) -> Iterator[tuple[int, Sequence[Any]]]:
+    for kind in (Embed, Complete):
+        requests = [(i, r) for i, r in asking.items() if isinstance(r, kind)]
+        if not requests:
+            continue
+        replies = answers[kind]([text for _, r in requests for text in r[0]])
+        at = 0
+        for i, request in requests:
+            yield i, replies[at : at + len(request[0])]
+            at += len(request[0])
+
+
+def pieces_of(chunker: Chunker, doc: Document, budget: Budget) -> Plan:
+    """Let one strategy use another, whether or not that one asks for models: `pieces = yield from pieces_of(…)`."""
+    result = chunker(doc, budget)
+    return result if isinstance(result, list) else (yield from result)

