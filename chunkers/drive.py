@@ -35,7 +35,7 @@ def drive(chunker: Chunker, docs: Sequence[Document], budgets: Sequence[Budget],
     while asked:
         asking, asked = asked, {}
         for i, answer in _answered(asking, answers):
-            settle(i, attempt(_resume, plans[i], answer))
+            settle(i, answer if isinstance(answer, DocumentError) else attempt(_resume, plans[i], answer))
     return [outcomes[i] for i in range(len(docs))]
 
 
@@ -46,12 +46,16 @@ def _resume(plan: Plan, answer: Any) -> list[Piece] | Request:
         return done.value  # type: ignore[no-any-return]
 
 
-def _answered(asking: Mapping[int, Request], answers: Answers) -> Iterator[tuple[int, Sequence[Any]]]:
+def _answered(asking: Mapping[int, Request], answers: Answers) -> Iterator[tuple[int, Sequence[Any] | DocumentError]]:
+    """The answer to each request; where a batch fails for one document's sake, each request is asked alone."""
     for kind in (Embed, Complete):
         requests = [(i, r) for i, r in asking.items() if isinstance(r, kind)]
         if not requests:
             continue
-        replies = answers[kind]([text for _, r in requests for text in r[0]])
+        replies = attempt(answers[kind], [text for _, r in requests for text in r[0]])
+        if isinstance(replies, DocumentError):
+            yield from ((i, attempt(answers[kind], list(r[0]))) for i, r in requests)
+            continue
         at = 0
         for i, request in requests:
             yield i, replies[at : at + len(request[0])]

@@ -17,6 +17,8 @@ from chunkmill.chunkers.section import Section
 from chunkmill.chunkers.semantic import Semantic
 from chunkmill.chunkers.sentence import Sentence, WholeDocument
 
+SHARED = ("size", "overlap", "unit", "context")  # what every strategy takes
+
 
 class Entry(NamedTuple):
     """A strategy's class and what it does, in one line."""
@@ -78,10 +80,9 @@ def _imported(name: str) -> Any:
 
 
 def _unknown(key: str, name: str, known: list[str]) -> ConfigError:
-    near = difflib.get_close_matches(key, known, n=1)
+    near = difflib.get_close_matches(key, [*known, *SHARED], n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    has = f"; it takes {', '.join(known)}" if known else "; it has no settings of its own"
-    return ConfigError(f"chunk.{key}: the strategy {name!r} has no such setting{hint}{has}")
+    return ConfigError(f"chunk.{key}: the strategy {name!r} has no such setting{hint}; it takes {', '.join([*known, *SHARED])}")
 
 
 def _checked(key: str, value: Any, hint: Any) -> Any:

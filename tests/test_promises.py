@@ -1,17 +1,18 @@
 """DESIGN's promises, held to by every registered strategy: SLICE COVER ORDER LIMIT CLUSTER NOEMPTY DISJOINT UNIQ STABLE."""
 
 import pickle
+from itertools import pairwise
 
 import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vocabulary import ANSWERS, Bytes, documents
 
 from chunkmill.chunkers.api import chunk_all, chunking
 from chunkmill.chunkers.base import Document
 from chunkmill.chunkers.measure import tokenizer
 from chunkmill.chunkers.strategies import STRATEGIES
+from vocabulary import ANSWERS, Bytes, documents
 
 UNITS = {"chars": "chars", "words": "words", "bytes": Bytes(), "cl100k_base": "cl100k_base"}
 CUTS = [(name, {}) for name in STRATEGIES] + [
@@ -47,7 +48,7 @@ def test_every_strategy_keeps_the_promises(name, options, docs, unit, size, over
         check_limit(chunks, cut)
         check_clusters(doc, leaves, cut)
         if not overlap:
-            assert all(a.end <= b.start for a, b in zip(leaves, leaves[1:], strict=False)), "DISJOINT"
+            assert all(a.end <= b.start for a, b in pairwise(leaves)), "DISJOINT"
         assert len({c.id for c in chunks}) == len(chunks), "UNIQ"
         assert chunk_all([doc], cut, ANSWERS)[0] == chunks, "STABLE: the same alone as in a batch"
 
@@ -67,7 +68,7 @@ def check_cover(doc, leaves):
 
 
 def check_order(leaves):
-    for a, b in zip(leaves, leaves[1:], strict=False):
+    for a, b in pairwise(leaves):
         assert a.start <= b.start, "ORDER"
         assert a.end < b.end, "ORDER"
         assert not (b.start <= a.start and a.end <= b.end), "no chunk lies inside another"

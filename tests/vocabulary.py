@@ -30,8 +30,11 @@ def vector(text: str) -> np.ndarray:
 
 ANSWERS = {Embed: lambda texts: np.stack([vector(t) for t in texts])}
 
-WORDS = ["alpha", "be.", "Gamma!", "d'être", "naïve", "東京。", "漢字", "한국어", "👩‍👩‍👧", "🇫🇷🇩🇪", "e\u0301\u0327\u0300", "नमस्ते",
-         "<|endoftext|>", "[SEP]", "\u200b", "\ufb01", "a" * 40, "x=[1,2];", "Dr.", "3.14", "ไทย", "لا", "\x00", "\u2028", "- item", "| a | b |"]  # fmt: skip
+WORDS = [
+    *("alpha", "be.", "Gamma!", "d'être", "naïve", "東京。", "漢字", "한국어", "👩‍👩‍👧", "🇫🇷🇩🇪", "e\u0301\u0327\u0300", "नमस्ते"),
+    *("<|endoftext|>", "[SEP]", "\u200b", "\ufb01", "a" * 40, "x=[1,2];", "Dr.", "3.14", "ไทย", "لا", "\x00", "\u2028"),
+    *("- item", "| a | b |"),
+]
 GAPS = [" ", " ", " ", "\n", "\n\n", "\r\n", "\t", "   ", "\u3000", "\u00a0", " \n \n ", ""]
 
 stretches = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(GAPS)), max_size=30).map(

@@ -1,3 +1,42 @@
 """Chunkmill: exact chunks and vectors of a corpus, as a batch job on Ray or as a function call."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chunkmill.chunkers.api import chunk as chunk
+    from chunkmill.chunkers.base import Block as Block
+    from chunkmill.chunkers.base import Document as Document
+    from chunkmill.chunkers.base import Span as Span
+    from chunkmill.chunkers.errors import ChunkmillError as ChunkmillError
+    from chunkmill.chunkers.errors import ConfigError as ConfigError
+    from chunkmill.chunkers.errors import DocumentError as DocumentError
+    from chunkmill.chunkers.errors import RunError as RunError
+    from chunkmill.chunkers.finish import Chunk as Chunk
+    from chunkmill.jobs.config import load as load_job  # noqa: F401
+    from chunkmill.jobs.pipeline import run as run
+
 __version__ = "0.1.0"
+
+_PUBLIC = {
+    "Block": "chunkers.base",
+    "Chunk": "chunkers.finish",
+    "ChunkmillError": "chunkers.errors",
+    "ConfigError": "chunkers.errors",
+    "Document": "chunkers.base",
+    "DocumentError": "chunkers.errors",
+    "RunError": "chunkers.errors",
+    "Span": "chunkers.base",
+    "chunk": "chunkers.api",
+    "load_job": "jobs.config:load",
+    "run": "jobs.pipeline",
+}
+__all__ = [*_PUBLIC, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are loaded when they are first used, so that `chunk` needs neither Ray nor torch."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'chunkmill' has no attribute {name!r}")
+    module, _, attribute = _PUBLIC[name].partition(":")
+    return getattr(import_module(f"chunkmill.{module}"), attribute or name)

@@ -1,0 +1,43 @@
+# The commands a newcomer and CI use. Everything is installed into .venv from this project's own files.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-long check format wheel bench-chunk clean
+
+$(VENV)/demo: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Chunkmill needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --editable '.[demo]'
+	touch $@
+
+$(VENV)/dev: $(VENV)/demo
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/demo  ## run the real job on the example corpus and search in it
+	$(BIN)/chunkmill run examples/job.yaml
+	$(BIN)/chunkmill search demo-output/dataset "what to do when the lamp fails at night" -k 2
+	@echo 'Next: $(BIN)/chunkmill run YOUR_FOLDER YOUR_DATASET, then $(BIN)/chunkmill search YOUR_DATASET "a question"'
+
+test: $(VENV)/dev  ## what CI runs
+	$(BIN)/pytest
+
+test-long: $(VENV)/dev
+	$(BIN)/pytest -m long
+
+check: $(VENV)/dev  ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	cd src && $(abspath $(BIN))/mypy -p chunkmill.chunkers -p chunkmill.io
+
+format: $(VENV)/dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wheel: $(VENV)/dev
+	$(BIN)/python -m build --wheel --outdir dist .
+
+clean:
+	rm -rf $(VENV) build dist demo-output

@@ -1,0 +1,189 @@
+"""Corpora that come as tables: every row of a JSON Lines or Parquet file is a document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chunkmill.chunkers.errors import DocumentError
+from chunkmill.io.parsers import Parsed
+from chunkmill.io.parsers.text import decode, mend, paragraphs
+
+TEXTS = ("text", "content", "body", "page_content", "document")
+IDS = ("id", "doc_id", "_id", "url")
+_LARGEST = 2 << 30
+_BATCH_ROWS = 1024
+_LOOK_AHEAD = 100
+
+
+def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed]:
+    """A document per row. `text_column` and `id_column` say where they are, if not under a usual name."""
+    rows = _parquet if data[:4] in (b"PAR1", b"PARE") or name.lower().endswith((".parquet", ".pq")) else _jsonl
+    unique = _unique()
+    for parsed in rows(data, options):
+        yield parsed._replace(member=unique(parsed.member))
+
+
+def _jsonl(data: bytes, options: Mapping[str, object]) -> Iterator[Parsed]:
+    columns: tuple[str, str] | None = None
+    source, decoding = data, dict[str, str]()
+    if not _is_utf8(data):
+        text, decoding = decode(data)
+        source = text.encode()
+    for number, row in _rows(source.removeprefix(b"\xef\xbb\xbf")):
+        if isinstance(row, DocumentError):
+            yield Parsed("", member=str(number), error=row)
+            continue
+        if columns is None:
+            columns = _columns(_first_rows(source), options)
+        yield _document(row, columns, str(number), decoding)
+
+
+def _rows(data: bytes) -> Iterator[tuple[int, dict[str, object] | DocumentError]]:
+    """Row number (the line's, from 1) and the object on it, or what is wrong with it. Blank lines are passed over."""
+    start, number = 0, 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        line, start, number = data[start:end].strip(), end + 1, number + 1
+        if line:
+            yield number, _row(line, number)
+
+
+def _row(line: bytes, number: int) -> dict[str, object] | DocumentError:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        return DocumentError("corrupt", f"line {number}: {what}")
+    if not isinstance(row, dict):
+        return DocumentError("corrupt", f"line {number}: a JSON object is expected, this is {type(row).__name__}")
+    return row
+
+
+def _first_rows(data: bytes) -> dict[str, bool]:
+    """The names of the fields of the first rows, and whether they hold strings."""
+    names: dict[str, bool] = {}
+    for (_, row), _ in zip(_rows(data), range(_LOOK_AHEAD), strict=False):
+        if isinstance(row, dict):
+            for key, value in row.items():
+                if value is not None:
+                    names[key] = names.get(key, True) and isinstance(value, str)
+                else:
+                    names.setdefault(key, True)
+    return names
+
+
+def _columns(names: Mapping[str, bool], options: Mapping[str, object]) -> tuple[str, str]:
+    """The column of the text and that of the id ("": the row's number). `names` says of each whether it holds strings."""
+    asked, asked_id = options.get("text_column"), options.get("id_column")
+    strings = [name for name, is_string in names.items() if is_string]
+    only = [name for name in strings if name not in IDS]
+    text = str(asked) if asked else next((n for n in TEXTS if n in names), only[0] if len(only) == 1 else "")
+    if not text or text not in names:
+        what = f"no column {text!r}" if asked else "no column is plainly the text"
+        raise DocumentError(
+            "unsupported", f"{what}; there are: {', '.join(names)[:500]}; set the option text_column to one of them"
+        )
+    if asked_id and asked_id not in names:
+        raise DocumentError(
+            "unsupported",
+            f"no column {asked_id!r}; there are: {', '.join(names)[:500]}; set the option id_column to one of them",
+        )
+    return text, str(asked_id) if asked_id else next((n for n in IDS if n in names and n != text), "")
+
+
+def _document(row: Mapping[str, object], columns: tuple[str, str], number: str, decoding: Mapping[str, str]) -> Parsed:
+    text_column, id_column = columns
+    name = _scalar(row.get(id_column)) if id_column else ""
+    member = name if name else number
+    value = row.get(text_column)
+    if value is not None and not isinstance(value, str):
+        return Parsed(
+            "",
+            member=member,
+            error=DocumentError("corrupt", f"row {number}: {text_column!r} is {type(value).__name__}, not a string"),
+        )
+    if value is None and text_column not in row:
+        return Parsed(
+            "",
+            member=member,
+            error=DocumentError("corrupt", f"row {number}: no {text_column!r}; it has: {', '.join(row)[:300]}"),
+        )
+    text, repaired = mend(value or "")
+    metadata = {mend(key)[0]: _scalar(v) for key, v in row.items() if key not in (text_column, id_column) and _scalar(v)}
+    if repaired:
+        metadata["repaired"] = str(repaired)
+    return Parsed(text, paragraphs(text), metadata | dict(decoding), member)
+
+
+def _scalar(value: object) -> str:
+    """A scalar as metadata; "" for null and for anything nested."""
+    if value is None or isinstance(value, list | dict | tuple | bytes):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    try:
+        return mend(str(value))[0]
+    except ValueError:  # an integer of thousands of digits
+        return ""
+
+
+def _unique() -> Callable[[str], str]:
+    """A function that makes ids unique: the second "a" becomes "a~2"."""
+    seen: dict[str, int] = {}
+
+    def unique(member: str) -> str:
+        name = member
+        while name in seen:
+            seen[member] += 1
+            name = f"{member}~{seen[member]}"
+        seen[name] = 1
+        return name
+
+    return unique
+
+
+def _is_utf8(data: bytes) -> bool:
+    if b"\0" in data[:4]:
+        return False
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _parquet(data: bytes, options: Mapping[str, object]) -> Iterator[Parsed]:
+    if data.startswith(b"PARE") or data.endswith(b"PARE"):
+        raise DocumentError("encrypted", "a Parquet file with an encrypted footer")
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        _refuse_bombs(file)
+        names = {field.name: _is_string(field.type) for field in file.schema_arrow}
+        columns = _columns(names, options)
+        wanted = [f.name for f in file.schema_arrow if f.name in columns or not pa.types.is_nested(f.type)]
+        number = 0
+        for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
+            for row in batch.to_pylist():
+                number += 1
+                yield _document(row, columns, str(number), {})
+    except (pa.ArrowException, OSError, OverflowError, ValueError) as error:
+        kind = "encrypted" if "encrypt" in str(error).lower() else "corrupt"
+        raise DocumentError(kind, f"not readable as Parquet: {error}"[:500]) from error
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _refuse_bombs(file: pq.ParquetFile) -> None:
+    groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+    size = sum(max(0, group.total_byte_size) for group in groups)
+    if size > _LARGEST:
+        raise DocumentError("too_large", f"{size} bytes uncompressed by its footer; the limit is {_LARGEST}")

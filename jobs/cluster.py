@@ -1,0 +1,77 @@
+"""Ray as a run finds it: started here on a laptop, or the cluster the job was submitted to; and what the stages may use."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any, NamedTuple
+
+import ray
+from ray.data import ActorPoolStrategy, DataContext
+
+BLOCK_BYTES = 32 << 20
+STORE_BYTES = 1 << 30
+
+
+class Resources(NamedTuple):
+    """What there is: logical CPUs, GPUs, and whether more than one machine shares the work."""
+
+    cpus: int
+    gpus: int
+    nodes: int
+
+
+def connect(cpus: int | None = None) -> Resources:
+    """Use the Ray this process belongs to or is pointed at by RAY_ADDRESS; else start one here, quietly."""
+    if not ray.is_initialized():
+        if os.environ.get("RAY_ADDRESS"):
+            ray.init(logging_level="ERROR")
+        else:
+            _start(cpus)
+    context = DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.target_max_block_size = BLOCK_BYTES
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    found = ray.cluster_resources()
+    return Resources(max(1, int(found.get("CPU", 1))), int(found.get("GPU", 0)), len(ray.nodes()))
+
+
+def _start(cpus: int | None) -> None:
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # a Ray of this process only
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    ray.init(
+        num_cpus=cpus,
+        include_dashboard=False,
+        logging_level="ERROR",
+        log_to_driver=False,
+        object_store_memory=min(STORE_BYTES, _shared_memory()),
+        runtime_env={"env_vars": _environment()},
+    )
+
+
+def _environment() -> dict[str, str]:
+    """What the workers need of the environment beyond what they inherit."""
+    return {"TOKENIZERS_PARALLELISM": "false"}
+
+
+def _shared_memory() -> int:
+    """Room for the object store: half of what the shared-memory file system has free, at least Ray's minimum."""
+    try:
+        found = os.statvfs("/dev/shm")
+    except OSError:
+        return STORE_BYTES
+    return max(80 << 20, found.f_bavail * found.f_frsize // 2)
+
+
+def pool(resources: Resources) -> tuple[ActorPoolStrategy, dict[str, Any], str | None, int | None]:
+    """How many actors embed, what each takes, its device, its threads.
+
+    With GPUs: one each. Without: one single-threaded actor per CPU, which together take no CPU from the tasks that feed
+    them, so that the smallest machine can't deadlock.
+    """
+    if resources.gpus:
+        return ActorPoolStrategy(min_size=1, max_size=resources.gpus), {"num_gpus": 1, "num_cpus": 0}, "cuda", None
+    size = resources.cpus if resources.nodes == 1 else max(1, resources.cpus - 1)
+    return ActorPoolStrategy(size=size), {"num_cpus": 0 if resources.nodes == 1 else 0.5}, "cpu", 1

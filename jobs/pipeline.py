@@ -1,0 +1,107 @@
+"""The whole job on one page: list → prepare → embed → write → one commit."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import ray.data
+
+from chunkmill.io import recipes
+from chunkmill.io.table import Written
+from chunkmill.jobs import cluster
+from chunkmill.jobs.config import Job
+from chunkmill.jobs.plan import Plan, plan
+from chunkmill.jobs.publish import publish
+from chunkmill.jobs.stages import Embedder, prepare, write
+
+BLOCKS_PER_CPU = 4
+BLOCK_SOURCES = 1_000  # the most sources in a block: what one task does at the least
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did. `statuses` counts documents by `ok`, `empty` and `failed:kind`."""
+
+    run_id: str
+    recipe: str
+    sources: int = 0
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    gone: int = 0
+    chunks: int = 0
+    size_bytes: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    versions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> int:
+        """Documents processed, in whatever state they ended."""
+        return sum(self.statuses.values())
+
+
+def run(job: Job, report: Callable[[Summary, Plan], None] = lambda summary, plan: None) -> Summary:
+    """Do what the plan says and publish it. `report` hears of progress, from this thread.
+
+    Raises ConfigError and RunError; one document's trouble is a row in the ledger.
+    """
+    started = time.monotonic()
+    todo = plan(job)
+    summary = Summary(_run_id(), job.recipe, len(todo.todo), todo.added, todo.changed, todo.unchanged, todo.gone)
+    report(summary, todo)
+    if len(todo.todo) or todo.gone or todo.versions["documents"] is None:
+        written = process(job, todo.todo, summary, partial(report, summary, todo))
+        recipes.save(job.output, job.recipe, job.describe())
+        summary.versions = publish(job, todo, summary.run_id, written)
+    summary.seconds = time.monotonic() - started
+    return summary
+
+
+def process(job: Job, sources: pa.Table, summary: Summary, report: Callable[[], None]) -> list[Written]:
+    """Run the stages over the sources; the files that were written, which nobody sees yet."""
+    resources = cluster.connect(job.run.cpus)
+    written: list[Written] = []
+    if not len(sources):
+        return written
+    for row in flow(job, sources, summary.run_id, resources).iter_rows():
+        written += [Written(**f) for f in json.loads(row["written"])]
+        summary.statuses.update(json.loads(row["counts"]))
+        summary.chunks += row["chunks"]
+        summary.size_bytes += row["bytes"]
+        report()
+    return written
+
+
+def flow(job: Job, sources: pa.Table, run_id: str, resources: cluster.Resources) -> ray.data.Dataset:
+    """The stages as Ray Data sees them; one row a document from the first to the last."""
+    arrow: dict[str, Any] = {"batch_format": "pyarrow"}
+    _ = job.chunking, job.recipe  # resolved here once, and sent along
+    ds = ray.data.from_arrow(blocks(sources, resources.cpus))
+    ds = ds.map_batches(prepare, batch_size=None, fn_kwargs={"job": job}, num_cpus=1, **arrow)
+    if job.embed:
+        actors, share, device, threads = cluster.pool(resources)
+        ds = ds.map_batches(
+            Embedder, batch_size=256, compute=actors, fn_constructor_args=(job, device, threads), **share, **arrow
+        )
+    return ds.map_batches(write, batch_size=None, fn_kwargs={"job": job, "run_id": run_id}, num_cpus=1, **arrow)
+
+
+def blocks(sources: pa.Table, cpus: int) -> list[pa.Table]:
+    """The sources in blocks, a few for each CPU; large and small files are spread over all of them."""
+    number = min(len(sources), max(cpus * BLOCKS_PER_CPU, -(-len(sources) // BLOCK_SOURCES)))
+    order = sources.sort_by([("size", "descending")])
+    return [order.take(pa.array(range(i, len(order), number))) for i in range(number)]
+
+
+def _run_id() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid4().hex[:8]}"

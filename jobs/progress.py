@@ -1,0 +1,109 @@
+"""A run as it is watched: one line that moves in a terminal, a line every few seconds in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+
+from chunkmill.jobs.pipeline import Summary
+from chunkmill.jobs.plan import Plan
+
+LOG_S = 10.0
+LIVE_S = 0.2
+
+
+class Progress:
+    """Says on `out` (standard error) how far a run is."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self.out = out or sys.stderr
+        self.live = self.out.isatty()
+        self.started = time.monotonic()
+        self.said = 0.0
+
+    def __call__(self, summary: Summary, plan: Plan) -> None:
+        """Called at the start and whenever documents are finished."""
+        now = time.monotonic()
+        if not self.said:
+            self._say(planned(plan), "\n")
+        elif now - self.said < (LIVE_S if self.live else LOG_S):
+            return
+        else:
+            self._say(self._line(summary, plan, now - self.started), "" if self.live else "\n")
+        self.said = now
+
+    def close(self) -> None:
+        """Clear the moving line."""
+        if self.live:
+            self.out.write("\r\x1b[K")
+
+    def _say(self, line: str, end: str) -> None:
+        self.out.write(f"\r\x1b[K{line}{end}" if self.live else f"{line}{end}")
+        self.out.flush()
+
+    def _line(self, s: Summary, plan: Plan, seconds: float) -> str:
+        total = sum(v or 0 for v in plan.todo["size"].to_pylist()) if not hasattr(self, "total") else self.total
+        self.total: int = total
+        failed = sum(n for status, n in s.statuses.items() if status.startswith("failed"))
+        share = s.size_bytes / total if total else 0.0
+        left = f", about {duration(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
+        rate = s.size_bytes / 1e6 / max(seconds, 1e-9)
+        return f"{s.documents:,} documents, {s.chunks:,} chunks, {failed:,} failed, {rate:.1f} MB/s{left}"
+
+
+def planned(plan: Plan) -> str:
+    """What a run is about to do, in one line."""
+    counts = {"new": plan.added, "changed": plan.changed, "unchanged": plan.unchanged, "gone": plan.gone}
+    return "plan: " + (", ".join(f"{n:,} {name}" for name, n in counts.items() if n) or "the input holds no files")
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3 min 5 s` or `2 h 7 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def show(summary: Summary, output: str, console: Console) -> None:
+    """The end of a run: counts per status, and where the data is."""
+    if not summary.sources and not summary.gone and not summary.versions:
+        console.print(f"nothing to do: {summary.unchanged:,} unchanged, {output} is up to date", highlight=False)
+        return
+    grid = Table.grid(padding=(0, 2))
+    for status, n in sorted(summary.statuses.items(), key=_rank):
+        grid.add_row(status.replace(":", ": "), f"{n:,}")
+    grid.add_row("chunks", f"{summary.chunks:,}")
+    if summary.gone:
+        grid.add_row("sources gone", f"{summary.gone:,}")
+    console.print(grid, highlight=False)
+    console.print(f"published to {output} in {duration(summary.seconds)}", highlight=False, soft_wrap=True)
+
+
+def _rank(item: tuple[str, int]) -> tuple[int, int]:
+    return ("ok", "empty").index(item[0]) if item[0] in ("ok", "empty") else 2, -item[1]
+
+
+def as_json(summary: Summary) -> dict[str, Any]:
+    """The summary for machines."""
+    return {
+        "run_id": summary.run_id,
+        "recipe": summary.recipe,
+        "sources": {
+            "added": summary.added,
+            "changed": summary.changed,
+            "unchanged": summary.unchanged,
+            "gone": summary.gone,
+        },
+        "documents": dict(sorted(summary.statuses.items())),
+        "chunks": summary.chunks,
+        "size_bytes": summary.size_bytes,
+        "seconds": round(summary.seconds, 3),
+        "versions": summary.versions,
+    }
