@@ -31,7 +31,8 @@ def chunk(
     """The chunks of one text or document, in order.
 
     `size` and `overlap` are in `unit`: an encoding of tiktoken, `chars`, `words`, a `tokenizer.json`, or a `Tokenizer`.
-    Further options are the strategy's own settings. A strategy that asks a model gets its `answers` by kind of request (`{Embed: f}` with
+    Further options are the strategy's own settings. A strategy that asks a model gets its `answers` by kind of request
+    (`{Embed: f}` with
     f(list of texts) → float32 (n, dim), unit rows). Raises ConfigError and DocumentError.
     """
     cut = chunking(strategy, options, size=size, overlap=overlap, unit=unit, context=context)

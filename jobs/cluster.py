@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import ray
@@ -41,19 +44,37 @@ def _start(cpus: int | None) -> None:
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # a Ray of this process only
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray.init(
-        num_cpus=cpus,
-        include_dashboard=False,
-        logging_level="ERROR",
-        log_to_driver=False,
-        object_store_memory=min(STORE_BYTES, _shared_memory()),
-        runtime_env={"env_vars": _environment()},
-    )
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # one tokenizer thread for each worker
+    with _quiet():
+        ray.init(
+            num_cpus=cpus,
+            include_dashboard=False,
+            logging_level="ERROR",
+            log_to_driver=False,
+            object_store_memory=min(STORE_BYTES, _shared_memory()),
+        )
 
 
-def _environment() -> dict[str, str]:
-    """What the workers need of the environment beyond what they inherit."""
-    return {"TOKENIZERS_PARALLELISM": "false"}
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Ray's C++ side warns about every pool of actors (ray issue 53727), and says so when it is told not to.
+
+    Set RAY_BACKEND_LOG_LEVEL to hear it. What goes wrong is raised as an exception either way.
+    """
+    if "RAY_BACKEND_LOG_LEVEL" in os.environ:
+        yield
+        return
+    os.environ["RAY_BACKEND_LOG_LEVEL"] = "fatal"
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+        del os.environ["RAY_BACKEND_LOG_LEVEL"]
 
 
 def _shared_memory() -> int:

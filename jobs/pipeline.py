@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -22,6 +22,7 @@ from chunkmill.jobs.config import Job
 from chunkmill.jobs.plan import Plan, plan
 from chunkmill.jobs.publish import publish
 from chunkmill.jobs.stages import Embedder, prepare, write
+from chunkmill.jobs.tally import watched
 
 BLOCKS_PER_CPU = 4
 BLOCK_SOURCES = 1_000  # the most sources in a block: what one task does at the least
@@ -41,6 +42,7 @@ class Summary:
     chunks: int = 0
     size_bytes: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
+    seen: dict[str, int] = field(default_factory=dict)  # while it runs: documents, failed, embedded so far
     seconds: float = 0.0
     versions: dict[str, int] = field(default_factory=dict)
 
@@ -51,7 +53,7 @@ class Summary:
 
 
 def run(job: Job, report: Callable[[Summary, Plan], None] = lambda summary, plan: None) -> Summary:
-    """Do what the plan says and publish it. `report` hears of progress, from this thread.
+    """Do what the plan says and publish it. `report` hears of progress every second or so.
 
     Raises ConfigError and RunError; one document's trouble is a row in the ledger.
     """
@@ -73,25 +75,30 @@ def process(job: Job, sources: pa.Table, summary: Summary, report: Callable[[], 
     written: list[Written] = []
     if not len(sources):
         return written
-    for row in flow(job, sources, summary.run_id, resources).iter_rows():
-        written += [Written(**f) for f in json.loads(row["written"])]
-        summary.statuses.update(json.loads(row["counts"]))
-        summary.chunks += row["chunks"]
-        summary.size_bytes += row["bytes"]
+
+    def seen(counts: Mapping[str, int]) -> None:
+        summary.seen = dict(counts)
         report()
+
+    with watched(seen) as tally:
+        for row in flow(job, sources, summary.run_id, resources, tally).iter_rows():
+            written += [Written(**f) for f in json.loads(row["written"])]
+            summary.statuses.update(json.loads(row["counts"]))
+            summary.chunks += row["chunks"]
+            summary.size_bytes += row["bytes"]
     return written
 
 
-def flow(job: Job, sources: pa.Table, run_id: str, resources: cluster.Resources) -> ray.data.Dataset:
+def flow(job: Job, sources: pa.Table, run_id: str, resources: cluster.Resources, tally: Any) -> ray.data.Dataset:
     """The stages as Ray Data sees them; one row a document from the first to the last."""
     arrow: dict[str, Any] = {"batch_format": "pyarrow"}
     _ = job.chunking, job.recipe  # resolved here once, and sent along
     ds = ray.data.from_arrow(blocks(sources, resources.cpus))
-    ds = ds.map_batches(prepare, batch_size=None, fn_kwargs={"job": job}, num_cpus=1, **arrow)
+    ds = ds.map_batches(prepare, batch_size=None, fn_kwargs={"job": job, "tally": tally}, num_cpus=1, **arrow)
     if job.embed:
         actors, share, device, threads = cluster.pool(resources)
         ds = ds.map_batches(
-            Embedder, batch_size=256, compute=actors, fn_constructor_args=(job, device, threads), **share, **arrow
+            Embedder, batch_size=256, compute=actors, fn_constructor_args=(job, device, threads, tally), **share, **arrow
         )
     return ds.map_batches(write, batch_size=None, fn_kwargs={"job": job, "run_id": run_id}, num_cpus=1, **arrow)
 

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Any, TextIO
 
+import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
@@ -29,6 +30,7 @@ class Progress:
         """Called at the start and whenever documents are finished."""
         now = time.monotonic()
         if not self.said:
+            self.total = pc.sum(plan.todo["size"]).as_py() or 0
             self._say(planned(plan), "\n")
         elif now - self.said < (LIVE_S if self.live else LOG_S):
             return
@@ -45,14 +47,19 @@ class Progress:
         self.out.write(f"\r\x1b[K{line}{end}" if self.live else f"{line}{end}")
         self.out.flush()
 
-    def _line(self, s: Summary, plan: Plan, seconds: float) -> str:
-        total = sum(v or 0 for v in plan.todo["size"].to_pylist()) if not hasattr(self, "total") else self.total
-        self.total: int = total
-        failed = sum(n for status, n in s.statuses.items() if status.startswith("failed"))
-        share = s.size_bytes / total if total else 0.0
-        left = f", about {duration(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
-        rate = s.size_bytes / 1e6 / max(seconds, 1e-9)
-        return f"{s.documents:,} documents, {s.chunks:,} chunks, {failed:,} failed, {rate:.1f} MB/s{left}"
+    def _line(self, summary: Summary, plan: Plan, seconds: float) -> str:
+        seen = summary.seen
+        parts = [f"{seen.get('documents', 0):,} documents read"]
+        if failed := seen.get("failed", 0):
+            parts.append(f"{failed:,} failed")
+        if embedded := seen.get("embedded", 0):
+            parts.append(f"{embedded:,} chunks embedded ({embedded / seconds:,.0f}/s)")
+        if summary.chunks:
+            parts.append(f"{summary.chunks:,} chunks written")
+        share = summary.size_bytes / self.total if self.total else 0.0
+        if 0 < share < 1:
+            parts.append(f"about {duration(seconds * (1 - share) / share)} left")
+        return f"{duration(seconds)}: {', '.join(parts)}"
 
 
 def planned(plan: Plan) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chunkmill.chunkers.api import chunk_all
-from chunkmill.chunkers.base import Document, Embed
+from chunkmill.chunkers.base import Document, Embed, Vectors
 from chunkmill.chunkers.errors import DocumentError, attempt
 from chunkmill.chunkers.finish import digest
 from chunkmill.chunkers.seams import clean
@@ -32,17 +32,17 @@ from chunkmill.jobs.rows import Row
 FETCHES = 8  # files on their way while one is parsed
 PART_BYTES = 8 << 20  # text after which a stage hands on what it has
 PART_ROWS = 512
+EMBED_TEXTS = 1024  # handed to the model at once: enough to sort by length, few enough to see it move
 
 
-def prepare(batch: pa.Table, job: Job) -> Iterator[pa.Table]:
+def prepare(batch: pa.Table, job: Job, tally: Any) -> Iterator[pa.Table]:
     """Listed sources → documents: read, parsed, and cut unless the strategy needs a model. Schema `rows.ROW`."""
     late = bool(job.chunking.strategy.needs)
     for part in parts(row for source, data in fetched(batch.to_pylist(), job) for row in documents(source, data, job)):
-        if late:
-            yield rows.table(part, None)
-            continue
         good = [r.document or Document("", "", "") for r in part]
-        yield rows.table(part, chunk_all(good, job.chunking, {}))
+        done = rows.table(part, None if late else chunk_all(good, job.chunking, {}))
+        tally.add.remote({"documents": len(part), "failed": pc.sum(pc.equal(done["status"], "failed")).as_py()})
+        yield done
 
 
 def fetched(sources: list[dict[str, Any]], job: Job) -> Iterator[tuple[dict[str, Any], bytes | DocumentError]]:
@@ -130,10 +130,10 @@ def parts(found: Iterable[Row]) -> Iterator[list[Row]]:
 class Embedder:
     """Holds the model in an actor; cuts what could not be cut without it, and puts a vector on every chunk."""
 
-    def __init__(self, job: Job, device: str | None, threads: int | None) -> None:
+    def __init__(self, job: Job, device: str | None, threads: int | None, tally: Any) -> None:
         assert job.embed is not None
         backend = BACKENDS["sentence-transformers"]
-        self.job = job
+        self.job, self.tally = job, tally
         self.model = backend(job.model, device=device, threads=threads, overflow=job.embed.overflow, dtype=job.embed.dtype)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -144,12 +144,21 @@ class Embedder:
 
     def _embedded(self, batch: pa.Table) -> pa.Table:
         """The batch with vectors; a document whose texts the model refuses becomes a failed one."""
-        vectors = attempt(self.model.embed, rows.embedded_texts(batch))
+        vectors = attempt(self._vectors, rows.embedded_texts(batch))
         if not isinstance(vectors, DocumentError):
             return rows.with_vectors(batch, vectors)
         if len(batch) == 1:
             return rows.with_vectors(rows.recut(batch, [vectors]), np.empty((0, 0), np.float32))
         return pa.concat_tables(self._embedded(batch.slice(i, 1)) for i in range(len(batch)))
+
+    def _vectors(self, texts: list[str]) -> Vectors:
+        slabs = [self._slab(texts[i : i + EMBED_TEXTS]) for i in range(0, len(texts), EMBED_TEXTS)]
+        return np.concatenate(slabs) if slabs else np.empty((0, 0), np.float32)
+
+    def _slab(self, texts: list[str]) -> Vectors:
+        vectors = self.model.embed(texts)
+        self.tally.add.remote({"embedded": len(texts)})
+        return vectors
 
 
 RESULT = pa.schema([("written", pa.string()), ("counts", pa.string()), ("chunks", pa.int64()), ("bytes", pa.int64())])
