@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-long check format wheel bench-chunk clean
+.PHONY: demo test test-long check format wheel bench-chunk bench-edit clean
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Chunkmill needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 ...")'
@@ -39,5 +39,16 @@ format: $(VENV)/dev
 wheel: $(VENV)/dev
 	$(BIN)/python -m build --wheel --outdir dist .
 
+.venv-bench/done: benchmarks/requirements.txt  # the peers, apart from the product's environment
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/requirements.txt
+	touch $@
+
+bench-chunk: .venv-bench/done  ## speed against the peers; ARGS="--linear", ARGS="--text FOLDER", …
+	.venv-bench/bin/python benchmarks/chunk.py $(ARGS)
+
+bench-edit: .venv-bench/done  ## chunks that an edit changes, against the peers
+	.venv-bench/bin/python benchmarks/edit.py $(ARGS)
+
 clean:
-	rm -rf $(VENV) build dist demo-output
+	rm -rf $(VENV) .venv-bench build dist demo-output

@@ -6,7 +6,8 @@ Offsets are code points of `Document.text`, half open. Nothing here knows of fil
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -79,6 +80,12 @@ class Budget:
         """How many tokens begin before the offset. O(log n)."""
         return offset if self.starts is None else int(self.starts.searchsorted(offset))
 
+    def indices(self, spans: Sequence[Span]) -> Offsets:
+        """`index` of the starts and ends of many spans at once: (n, 2)."""
+        offsets = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans)).reshape(-1, 2)
+        found: Offsets = offsets if self.starts is None else self.starts.searchsorted(offsets)
+        return found
+
     def size(self, span: Span) -> int:
         """Tokens that begin inside the span, without context."""
         return self.index(span[1]) - self.index(span[0])
@@ -93,6 +100,14 @@ class Budget:
     def fits(self, span: Span) -> bool:
         """Whether the span can be one chunk."""
         return self.size(span) <= self.room(span[0])
+
+    def rooms(self, spans: Sequence[Span]) -> Offsets:
+        """`room` of many spans at once: (n,)."""
+        if not len(self.context_at):
+            return np.full(len(spans), self.limit, np.int64)
+        at = self.context_at.searchsorted(np.fromiter((s[0] for s in spans), np.int64, len(spans)), "right") - 1
+        rooms: Offsets = np.maximum(1, self.limit - np.where(at >= 0, self.context_size[at], 0))
+        return rooms
 
     def packs(self, span: Span) -> bool:
         """Whether neighbours that make up this span should be joined: like `fits`, less the room kept for overlap."""
@@ -113,8 +128,8 @@ class Budget:
         return int(self.starts[max(0, index)]) if index < len(self.starts) else self.length
 
     def within(self, limit: int) -> Budget:
-        """The same index under another limit, without overlap."""
-        return replace(self, limit=limit, fill=limit)
+        """The same index under another limit, without overlap and context."""
+        return Budget(limit, self.starts, self.length, limit)
 
 
 class Piece(NamedTuple):

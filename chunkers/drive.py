@@ -27,11 +27,13 @@ def drive(chunker: Chunker, docs: Sequence[Document], budgets: Sequence[Budget],
 
     for i, (doc, budget) in enumerate(zip(docs, budgets, strict=True)):
         outcome = attempt(chunker, doc, budget)
+        if not isinstance(outcome, list | GeneratorType | DocumentError):
+            outcome = DocumentError("internal", f"a strategy must give a list of Piece, not {type(outcome).__name__}")
         if isinstance(outcome, GeneratorType):
             plans[i] = outcome
             settle(i, attempt(_resume, outcome, None))
         else:
-            settle(i, outcome)  # type: ignore[arg-type]  # a strategy without requests returned its pieces
+            settle(i, outcome)
     while asked:
         asking, asked = asked, {}
         for i, answer in _answered(asking, answers):
@@ -52,14 +54,22 @@ def _answered(asking: Mapping[int, Request], answers: Answers) -> Iterator[tuple
         requests = [(i, r) for i, r in asking.items() if isinstance(r, kind)]
         if not requests:
             continue
-        replies = attempt(answers[kind], [text for _, r in requests for text in r[0]])
+        texts = [text for _, r in requests for text in r[0]]
+        replies = attempt(_asked, answers[kind], texts)
         if isinstance(replies, DocumentError):
-            yield from ((i, attempt(answers[kind], list(r[0]))) for i, r in requests)
+            yield from ((i, attempt(_asked, answers[kind], list(r[0]))) for i, r in requests)
             continue
         at = 0
         for i, request in requests:
             yield i, replies[at : at + len(request[0])]
             at += len(request[0])
+
+
+def _asked(answer: Callable[[list[str]], Sequence[Any]], texts: list[str]) -> Sequence[Any]:
+    replies = answer(texts)
+    if len(replies) != len(texts):
+        raise DocumentError("internal", f"the model gave {len(replies)} answers to {len(texts)} texts")
+    return replies
 
 
 def pieces_of(chunker: Chunker, doc: Document, budget: Budget) -> Plan:

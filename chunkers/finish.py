@@ -6,14 +6,17 @@ import hashlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from chunkmill.chunkers.base import Budget, Chunker, Document, Piece, Span
-from chunkmill.chunkers.errors import ConfigError
+import numpy as np
+
+from chunkmill.chunkers.base import Budget, Chunker, Document, Offsets, Piece, Span
+from chunkmill.chunkers.errors import ConfigError, DocumentError
 from chunkmill.chunkers.measure import Tokenizer, tokenizer
 from chunkmill.chunkers.pack import fit
-from chunkmill.chunkers.seams import cluster_start, trim
+from chunkmill.chunkers.seams import CLUSTER, cluster_start, trim
 from chunkmill.chunkers.structure import BREAK, NO_CONTEXT, Contexts, heading_contexts, outline, pages
 
 
@@ -60,7 +63,7 @@ class Chunking:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise ConfigError(f"chunk.size is {self.size}; it must be 1 or more")
+            raise ConfigError(f"chunk.size is {self.size} with chunk.overlap {self.overlap}; the size must be 1 or more")
         if not 0 <= self.overlap < self.size:
             raise ConfigError(
                 f"chunk.overlap is {self.overlap} with chunk.size {self.size}; it must be 0 or more and less than the size"
@@ -98,54 +101,114 @@ class Chunking:
 def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget, contexts: Contexts) -> list[Chunk]:
     """Chunks out of pieces. Every leaf is within the limit by an exact count, has some text, and keeps its order."""
     leaves = [p for p in pieces if not p.level and not p.text]
-    bodies = _bounded(doc.text, leaves, chunking, budget)
+    _check(doc, pieces, leaves, getattr(chunking.strategy, "covers", True))
+    bodies, sizes = _bounded(doc.text, leaves, chunking, budget)
+    spans = [p.span for p in bodies]
     if getattr(chunking.strategy, "overlaps", False):
-        bodies = _uncontained(bodies)
+        bodies, sizes = _uncontained(bodies, sizes)
         spans = [p.span for p in bodies]
-    else:
-        spans = _overlapped(doc.text, [p.span for p in bodies], chunking, budget)
-    others = [p._replace(span=trim(doc.text, *p.span)) for p in pieces if p.level or p.text]
-    finished = [(p._replace(span=s), p.span.start) for p, s in zip(bodies, spans, strict=True)]
-    finished += [(p, p.span.start) for p in others if p.span.start < p.span.end]
-    return _chunks(doc, sorted(finished, key=_order), chunking, budget, contexts)
+    elif chunking.overlap:
+        rooms = np.where(_apart(bodies), 0, _rooms(bodies, chunking, budget))
+        spans = _overlapped(doc.text, spans, sizes, rooms, chunking, budget)
+        sizes = exact(doc.text, spans, budget, chunking.unit)
+    done = [Finished(p._replace(span=s), p.span.start, n) for p, s, n in zip(bodies, spans, sizes, strict=True)]
+    if len(leaves) < len(pieces):
+        others = [p._replace(span=trim(doc.text, *p.span)) for p in pieces if p.level or p.text]
+        others = [p for p in others if p.span.start < p.span.end]
+        counts = chunking.unit.count([p.text or doc[p.span] for p in others])
+        done += [Finished(p, p.span.start, n) for p, n in zip(others, counts, strict=True)]
+        done.sort(key=_order)
+    return _chunks(doc, done, chunking, contexts)
 
 
-def _order(item: tuple[Piece, int]) -> tuple[int, int, int]:
-    return (item[0].level, item[0].span.start, item[0].span.end)
+def _check(doc: Document, pieces: Sequence[Piece], leaves: Sequence[Piece], covers: bool) -> None:
+    """What a strategy owes: pieces inside the document that leave no text out. DocumentError if it does not pay."""
+    if bad := next((p for p in pieces if not 0 <= p.span[0] <= p.span[1] <= len(doc.text)), None):
+        raise DocumentError("internal", f"the strategy gave a piece at {bad.span}, outside the text of {len(doc.text)}")
+    if not covers or len(leaves) < sum(not p.level for p in pieces):
+        return
+    end = 0
+    for start, stop in [*sorted(p.span for p in leaves), Span(len(doc.text), len(doc.text))]:
+        if start > end and (lost := doc.text[end:start].strip()):
+            raise DocumentError("internal", f"the strategy left out the text at {end}: {lost[:40]!r}")
+        end = max(end, stop)
 
 
-def _bounded(text: str, leaves: Sequence[Piece], chunking: Chunking, budget: Budget) -> list[Piece]:
-    """The leaves cut to the limit: first by the index, then by recounting each body exactly."""
-    parts = [p._replace(span=s) for p in leaves for s in fit(text, p.span, budget)]
+class Finished(NamedTuple):
+    """A piece in its final place; `body` is where it starts without overlap, `size` is exact and without context."""
+
+    piece: Piece
+    body: int
+    size: int
+
+
+def _order(item: Finished) -> tuple[int, int, int]:
+    return (item.piece.level, item.piece.span.start, item.piece.span.end)
+
+
+def _bounded(text: str, leaves: Sequence[Piece], chunking: Chunking, budget: Budget) -> tuple[list[Piece], list[int]]:
+    """The leaves cut to the limit, first by the index, then by recounting each body exactly; and the exact sizes."""
+    index = budget.indices([p.span for p in leaves])
+    rooms = _rooms(leaves, chunking, budget)
+    fits = index[:, 1] - index[:, 0] <= rooms
+    parts: list[Piece] = []
+    for leaf, whole, room in zip(leaves, fits.tolist(), rooms.tolist(), strict=True):
+        spans = [trim(text, *leaf.span)] if whole else fit(text, leaf.span, budget.within(room))
+        parts += [leaf if s == leaf.span else leaf._replace(span=s) for s in spans if s.start < s.end]
     sizes = exact(text, [p.span for p in parts], budget, chunking.unit)
-    if all(n <= budget.room(p.span.start) for n, p in zip(sizes, parts, strict=True)):
-        return parts
-    done = []
-    for part, size in zip(parts, sizes, strict=True):
-        done += [part._replace(span=s) for s in _shrunk(text, part.span, size, chunking.unit, budget)]
-    return done
+    rooms = _rooms(parts, chunking, budget)
+    if (np.array(sizes) <= rooms).all():
+        return parts, sizes
+    done = [
+        part._replace(span=span)
+        for part, size, room in zip(parts, sizes, rooms.tolist(), strict=True)
+        for span in _shrunk(text, part.span, size, room, chunking.unit, budget)
+    ]
+    return done, exact(text, [p.span for p in done], budget, chunking.unit)
 
 
-def _shrunk(text: str, span: Span, size: int, unit: Tokenizer, budget: Budget) -> list[Span]:
-    """A span whose exact size is over the limit, cut so that every part is within it (down to single clusters)."""
-    over = size - budget.room(span.start)
-    if over <= 0 or len(text[span.start : span.end]) == 1:
+def _rooms(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> Offsets:
+    """The units that the body of each piece may have: the limit less its own context, or else less that of its place."""
+    rooms = budget.rooms([p.span for p in pieces])
+    if any(p.context for p in pieces):
+        extra = np.array(_extra([p.context for p in pieces], chunking.unit), np.int64)
+        rooms = np.where(extra > 0, np.maximum(1, budget.limit - extra), rooms)
+    return rooms
+
+
+def _shrunk(text: str, span: Span, size: int, room: int, unit: Tokenizer, budget: Budget) -> list[Span]:
+    """A span whose exact size is over its room, cut so that every part is within it (down to single characters)."""
+    over = size - room
+    if over <= 0 or span.end - span.start == 1:
         return [span]
-    tighter = replace(budget, limit=max(1, min(budget.limit - over, budget.size(span) - 1)))
-    parts = fit(text, span, tighter)
-    if len(parts) == 1:
-        parts = _halves(text, span)
+    parts = fit(text, span, budget.within(max(1, min(room - over, budget.size(span) - 1))))
+    parts = _healed(text, parts if len(parts) > 1 else _halves(text, span), room, unit, budget)
     sizes = exact(text, parts, budget, unit)
-    return [s for part, n in zip(parts, sizes, strict=True) for s in _shrunk(text, part, n, unit, budget)]
+    return [s for part, n in zip(parts, sizes, strict=True) for s in _shrunk(text, part, n, room, unit, budget)]
 
 
-def _uncontained(pieces: Sequence[Piece]) -> list[Piece]:
+def _healed(text: str, parts: Sequence[Span], room: int, unit: Tokenizer, budget: Budget) -> list[Span]:
+    """The parts with each grapheme cluster put together again that was cut though it has room."""
+    healed: list[Span] = []
+    for part in parts:
+        left = healed[-1] if healed else None
+        if left and cluster_start(text, part.start) == left.start:
+            end = CLUSTER.match(text, left.start).end()
+            if left.start < part.start < end and exact(text, [Span(left.start, end)], budget, unit)[0] <= room:
+                healed[-1] = Span(left.start, end)
+                part = trim(text, end, part.end) if end < part.end else Span(part.end, part.end)
+        if part.start < part.end:
+            healed.append(part)
+    return healed
+
+
+def _uncontained(pieces: Sequence[Piece], sizes: Sequence[int]) -> tuple[list[Piece], list[int]]:
     """The pieces without those that lie inside another one, as the rest of a cut window can."""
-    kept: list[Piece] = []
-    for piece in sorted(pieces, key=lambda p: (p.span.start, -p.span.end)):
-        if not kept or piece.span.end > kept[-1].span.end:
-            kept.append(piece)
-    return kept
+    kept: list[tuple[Piece, int]] = []
+    for piece, size in sorted(zip(pieces, sizes, strict=True), key=lambda p: (p[0].span.start, -p[0].span.end)):
+        if not kept or piece.span.end > kept[-1][0].span.end:
+            kept.append((piece, size))
+    return [p for p, _ in kept], [n for _, n in kept]
 
 
 def _halves(text: str, span: Span) -> list[Span]:
@@ -155,22 +218,34 @@ def _halves(text: str, span: Span) -> list[Span]:
     return [s for s in (trim(text, span.start, cut), trim(text, cut, span.end)) if s.start < s.end]
 
 
-def _overlapped(text: str, bodies: Sequence[Span], chunking: Chunking, budget: Budget) -> list[Span]:
+def _apart(pieces: Sequence[Piece]) -> list[bool]:
+    """Which pieces take no overlap: those of another kind than the one before, and those that bring their own context."""
+    return [bool(p.context) or p.kind != before.kind for before, p in pairwise([*pieces[:1], *pieces])]
+
+
+def _overlapped(
+    text: str, bodies: Sequence[Span], sizes: Sequence[int], within: Offsets, chunking: Chunking, budget: Budget
+) -> list[Span]:
     """Each body with up to `overlap` units of what stands before it, as far as the limit leaves room."""
+    rooms = within.tolist()
+    reaches = [min(chunking.overlap, room - size) for room, size in zip(rooms, sizes, strict=True)]
     spans = list(bodies)
-    if not chunking.overlap:
-        return spans
-    for i in range(1, len(bodies)):
-        floor = bodies[i - 1].start + 1
-        room = budget.room(bodies[i].start)
-        reach = min(chunking.overlap, room - budget.size(bodies[i]))
-        while reach > 0:
-            start = _word_start(text, budget, bodies[i].start, reach, floor)
-            (size,) = exact(text, [Span(start, bodies[i].end)], budget, chunking.unit)
-            if size <= room and exact(text, [Span(start, bodies[i].start)], budget, chunking.unit)[0] <= chunking.overlap:
-                spans[i] = Span(start, bodies[i].end)
-                break
-            reach -= max(1, size - room)
+    open_ = [i for i in range(1, len(bodies)) if reaches[i] > 0]
+    while open_:
+        starts = {i: _word_start(text, budget, bodies[i].start, reaches[i], bodies[i - 1].start + 1) for i in open_}
+        tried = [Span(starts[i], bodies[i].end) for i in open_]
+        added = exact(text, [Span(starts[i], bodies[i].start) for i in open_], budget, chunking.unit)
+        whole = exact(text, tried, budget, chunking.unit)
+        again = []
+        for i, span, extra, size in zip(open_, tried, added, whole, strict=True):
+            over = max(extra - chunking.overlap, size - rooms[i])
+            if over <= 0:
+                spans[i] = span
+                continue
+            reaches[i] -= over
+            if reaches[i] > 0:
+                again.append(i)
+        open_ = again
     return spans
 
 
@@ -218,17 +293,14 @@ def _safe(text: str, span: Span) -> tuple[int, int]:
     return first, last
 
 
-def _chunks(
-    doc: Document, pieces: Sequence[tuple[Piece, int]], chunking: Chunking, budget: Budget, contexts: Contexts
-) -> list[Chunk]:
+def _chunks(doc: Document, done: Sequence[Finished], chunking: Chunking, contexts: Contexts) -> list[Chunk]:
     headings, paged = outline(doc), pages(doc.blocks)
-    texts = [p.text or doc[p.span] for p, _ in pieces]
-    context = [p.context or contexts.of(body) for p, body in pieces]
-    spans = [p.span for p, _ in pieces]
-    sizes = exact(doc.text, spans, budget, chunking.unit)
-    ids = identities(doc.id, [(p.level, text) for (p, _), text in zip(pieces, texts, strict=True)])
-    parents = _parents([p for p, _ in pieces], ids)
-    extra = _extra(pieces, context, chunking.unit)
+    texts = [p.text or doc.text[p.span.start : p.span.end] for p, _, _ in done]
+    context = [p.context or (contexts.of(body) if contexts.texts else "") for p, body, _ in done]
+    ids = identities(doc.id, [p.level for p, _, _ in done], texts)
+    parents = _parents([p for p, _, _ in done], ids)
+    extra = _extra(context, chunking.unit)
+    specials = chunking.unit.specials
     return [
         Chunk(
             ids[i],
@@ -239,46 +311,59 @@ def _chunks(
             piece.kind,
             piece.span.start,
             piece.span.end,
-            paged.of(piece.span.start),
-            paged.of(piece.span.end - 1),
-            headings.of(doc.text, body, piece.span.end) if len(headings.starts) else (),
+            paged.of(piece.span.start) if paged.numbers else None,
+            paged.of(piece.span.end - 1) if paged.numbers else None,
+            headings.of(doc.text, body, piece.span.end) if headings.paths else (),
             texts[i],
             context[i],
-            sizes[i] + extra[i] + chunking.unit.specials,
+            size + extra[i] + specials,
         )
-        for i, (piece, body) in enumerate(pieces)
+        for i, (piece, body, size) in enumerate(done)
     ]
 
 
-def _extra(pieces: Sequence[tuple[Piece, int]], context: Sequence[str], unit: Tokenizer) -> list[int]:
+def _extra(context: Sequence[str], unit: Tokenizer) -> list[int]:
     """The sizes of the contexts with the break behind them."""
+    if not any(context):
+        return [0] * len(context)
     distinct = sorted({c for c in context if c})
     size = dict(zip(distinct, unit.count([c + BREAK for c in distinct]), strict=True))
     return [size.get(c, 0) for c in context]
 
 
-def identities(doc_id: str, texts: Sequence[tuple[int, str]]) -> list[str]:
+def identities(doc_id: str, levels: Sequence[int], texts: Sequence[str]) -> list[str]:
     """`chunk_id`s: a hash of the document, the level, the text and how often that text came before in the document."""
-    seen: Counter[tuple[int, str]] = Counter()
+    seen: Counter[bytes] = Counter()
+    document = hashlib.blake2b(_sized(doc_id.encode()), digest_size=16)
     ids = []
-    for level, text in texts:
-        ids.append(digest(doc_id, str(level), text, str(seen[level, text])))
-        seen[level, text] += 1
+    for level, text in zip(levels, texts, strict=True):
+        h = document.copy()
+        h.update(_sized(b"%d" % level))
+        h.update(_sized(text.encode()))
+        first = h.digest()
+        if (before := seen[first]) > 0:
+            h.update(_sized(b"%d" % before))
+        seen[first] += 1
+        ids.append(h.hexdigest())
     return ids
+
+
+def _sized(data: bytes) -> bytes:
+    return len(data).to_bytes(8, "little") + data
 
 
 def digest(*parts: str) -> str:
     """BLAKE2b-128 of the parts, each behind its length, in hex: no two lists of parts run together."""
     h = hashlib.blake2b(digest_size=16)
     for part in parts:
-        data = part.encode()
-        h.update(len(data).to_bytes(8, "little"))
-        h.update(data)
+        h.update(_sized(part.encode()))
     return h.hexdigest()
 
 
 def _parents(pieces: Sequence[Piece], ids: Sequence[str]) -> list[str | None]:
     """For each piece the id of the piece one level up that holds its start."""
+    if not pieces or pieces[-1].level == pieces[0].level:
+        return [None] * len(pieces)
     by_level: dict[int, list[int]] = {}
     for i, piece in enumerate(pieces):
         by_level.setdefault(piece.level, []).append(i)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+import numpy as np
+
 from chunkmill.chunkers.base import Budget, Span
 from chunkmill.chunkers.seams import cluster_start, last_white, trim
 
@@ -14,14 +16,14 @@ def pack(parts: Sequence[Span], budget: Budget) -> list[Span]:
 
     Greedy from the left. O(chunks · log parts).
     """
-    if not parts:
-        return []
-    first = [budget.index(p.start) for p in parts]
-    last = [budget.index(p.end) for p in parts]
+    if len(parts) < 2:
+        return list(parts)
+    index = budget.indices(parts)
+    last = index[:, 1].tolist()
+    most = (index[:, 0] + np.maximum(1, budget.rooms(parts) - budget.limit + budget.fill)).tolist()
     packed, i = [], 0
     while i < len(parts):
-        most = first[i] + max(1, budget.room(parts[i].start) - budget.limit + budget.fill)
-        j = max(i + 1, bisect_right(last, most, i))
+        j = max(i + 1, bisect_right(last, most[i], i))
         packed.append(Span(parts[i].start, parts[j - 1].end))
         i = j
     return packed

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar, Literal
 
+import numpy as np
+
+from chunkmill.chunkers.anchor import pack_anchored
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.pack import fit, pack
 from chunkmill.chunkers.seams import between, sentence_starts, trim
 
+GRAINS = 8  # of a chunk: what is smaller is not divided before packing
 SENTENCE = "{sentence}"  # in a list of separators: the end of a sentence, as the segmenter sees it
 
-TEXT = (r"\n[ \t\r]*\n", r"\n", SENTENCE, r"\s")
+# What ends a sentence, looked at without a dictionary: good enough to choose among places to cut.
+ENDS = r"""(?:(?<=[.!?])|(?<=[.!?]["')\]”’]))\s++(?![a-z])|(?<=[。！？])"""
+TEXT = (r"\n[ \t\r]*\n", r"\n", ENDS, r"\s")
 PRESETS: dict[str, tuple[str, ...]] = {
     "text": TEXT,
     "markdown": (r"\n#{1,6} ", r"```\n", r"\n\*\*\*+\n", r"\n---+\n", r"\n___+\n", r"\n\n", r"\n", r" "),
@@ -30,14 +36,21 @@ class Recursive:
     `separators`: the name of a preset, or separators from strong to weak, taken literally, or as regular expressions with
     `regex`; `{sentence}` is the end of a sentence. What matched stays at the `start` of the right part, at the `end` of the
     left one, or is dropped (`drop`: the only setting that loses text). The last resort is white space, then clusters.
+    `stable`: neighbours are packed at boundaries that an edit elsewhere leaves alone (see `anchor`), else greedily.
     """
 
     separators: str | tuple[str, ...] = "text"
     regex: bool = False
     keep: Literal["start", "end", "drop"] = "start"
     language: str = "en"
+    stable: bool = True
 
     needs: ClassVar[frozenset[type]] = NOTHING
+
+    @property
+    def covers(self) -> bool:
+        """Whether all text ends in some piece."""
+        return self.keep != "drop"
 
     def __post_init__(self) -> None:
         if isinstance(self.separators, str) and self.separators not in PRESETS:
@@ -56,8 +69,56 @@ class Recursive:
 
     def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
         """The parts, trimmed; every one fits."""
-        spans = split(doc.text, Span(0, len(doc.text)), budget, self.patterns(), self.keep, self.language)
+        cut = anchored if self.stable else split
+        spans = cut(doc.text, Span(0, len(doc.text)), budget, self.patterns(), self.keep, self.language)
         return [Piece(s) for s in spans]
+
+
+def anchored(
+    text: str,
+    span: Span,
+    budget: Budget,
+    separators: Sequence[str] = TEXT,
+    keep: str = "start",
+    language: str = "en",
+) -> list[Span]:
+    """Like `split`, with boundaries that an edit elsewhere leaves alone.
+
+    The text is divided down to a grain by all separators, each seam remembering its own; the last separator divides only
+    what does not fit. Then all grains of the text are packed at once.
+    """
+    span = trim(text, *span)
+    if span.start == span.end or budget.fits(span):
+        return [span] if span.start < span.end else []
+    parts, strengths = [span], [0]
+    for rank, separator in enumerate(separators):
+        most = budget.limit if rank == len(separators) - 1 else budget.fill // GRAINS
+        divide = partial(_parts, text, separator=separator, keep=keep, language=language)
+        parts, strengths = _finer(parts, strengths, budget, most, rank, divide)
+    parts, strengths = _finer(parts, strengths, budget, budget.limit, len(separators), partial(fit, text, budget=budget))
+    return pack_anchored(text, parts, budget, strengths)
+
+
+def _finer(
+    parts: Sequence[Span],
+    strengths: Sequence[int],
+    budget: Budget,
+    most: int,
+    rank: int,
+    divide: Callable[[Span], list[Span]],
+) -> tuple[list[Span], list[int]]:
+    """Parts of more than `most` units (or too long for their place) divided; a new seam has the strength `rank`."""
+    index = budget.indices(parts)
+    large = index[:, 1] - index[:, 0] > np.minimum(most, budget.rooms(parts))
+    if not large.any():
+        return list(parts), list(strengths)
+    finer: list[Span] = []
+    strength: list[int] = []
+    for part, own, divided in zip(parts, strengths, large.tolist(), strict=True):
+        found = divide(part) if divided else [part]
+        finer += found
+        strength += [own, *[rank] * (len(found) - 1)]
+    return finer, strength
 
 
 def split(
@@ -85,8 +146,8 @@ def _refine(text: str, parts: list[Span], budget: Budget, weaker: Sequence[str],
     """Pack the runs of parts that fit; split each of the others further."""
     spans: list[Span] = []
     run: list[Span] = []
-    for part in parts:
-        if budget.fits(part):
+    for part, fits in zip(parts, fitting(parts, budget), strict=True):
+        if fits:
             run.append(part)
             continue
         spans += pack(run, budget)
@@ -95,13 +156,35 @@ def _refine(text: str, parts: list[Span], budget: Budget, weaker: Sequence[str],
     return spans + pack(run, budget)
 
 
+def fitting(parts: Sequence[Span], budget: Budget) -> list[bool]:
+    """For each part whether it fits."""
+    index = budget.indices(parts)
+    return (index[:, 1] - index[:, 0] <= budget.rooms(parts)).tolist()  # type: ignore[no-any-return]
+
+
 def _parts(text: str, span: Span, separator: str, keep: str, language: str) -> list[Span]:
     if separator == SENTENCE:
         return between(text, sentence_starts(text, span, language), span)
     matches = compiled(separator).finditer(text, *span)
     if keep == "drop":
         return _dropped(text, span, matches)
-    return between(text, (m.start() if keep == "start" else m.end() for m in matches), span)
+    if keep == "end":
+        return between(text, (m.end() for m in matches), span)
+    return _kept(text, span, matches)
+
+
+def _kept(text: str, span: Span, matches: Iterator[re.Match[str]]) -> list[Span]:
+    """Parts that begin with what matched, unless that is white."""
+    spans, start = [], span.start
+    for match in matches:
+        left, right = match.span()
+        if left > start:
+            part = trim(text, start, left)
+            if part.start < part.end:
+                spans.append(part)
+            start = right if text[left:right].isspace() else left
+    last = trim(text, start, span.end)
+    return [*spans, last] if last.start < last.end else spans
 
 
 def _dropped(text: str, span: Span, matches: Iterator[re.Match[str]]) -> list[Span]:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
+from chunkmill.chunkers.anchor import pack_anchored
 from chunkmill.chunkers.base import NOTHING, Block, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.pack import pack
-from chunkmill.chunkers.recursive import split
-from chunkmill.chunkers.seams import trim
+from chunkmill.chunkers.recursive import anchored, split
+from chunkmill.chunkers.seams import text_from, trim
+
+Join = Callable[[Sequence[Span]], list[Span]]
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """One section a chunk; its sub-sections together with it while they fit, else packed, else split by paragraph.
 
-    `depth`: headings deeper than this don't divide. `merge` False: every heading begins a chunk of its own.
+    `depth`: headings deeper than this don't divide. `merge` False: every heading begins a chunk of its own. `stable`: packed
+    and split at boundaries that an edit elsewhere leaves alone, else greedily.
     """
 
     depth: int = 6
     merge: bool = True
+    stable: bool = True
 
     needs: ClassVar[frozenset[type]] = NOTHING
 
@@ -34,8 +40,10 @@ class Section:
         """The sections, in order; all of them fit."""
         headings = [b for b in doc.blocks if b.kind == "heading" and b.level <= self.depth]
         parts = sections(doc, headings)
-        whole = outline(parts, budget) if self.merge else [span for span, _ in parts]
-        return [Piece(s) for span in whole for s in split(doc.text, span, budget)]
+        join = partial(pack_anchored, doc.text, budget=budget) if self.stable else partial(pack, budget=budget)
+        divide = anchored if self.stable else split
+        whole = outline(parts, budget, join) if self.merge else [span for span, _ in parts]
+        return [Piece(s) for span in whole for s in divide(doc.text, span, budget)]
 
 
 def sections(doc: Document, headings: Sequence[Block]) -> list[tuple[Span, int]]:
@@ -49,17 +57,17 @@ def sections(doc: Document, headings: Sequence[Block]) -> list[tuple[Span, int]]
         if not (h.span.start == bare_end and h.level > levels[-1]):
             edges.append(h.span.start)
             levels.append(h.level)
-        bare_end = trim(doc.text, h.span.end, len(doc.text)).start if h.span.start in (edges[-1], bare_end) else -1
+        bare_end = text_from(doc.text, h.span.end) if h.span.start in (edges[-1], bare_end) else -1
     spans = (trim(doc.text, a, b) for a, b in zip(edges, [*edges[1:], len(doc.text)], strict=True))
     return [(s, level) for s, level in zip(spans, levels, strict=True) if s.start < s.end]
 
 
-def outline(parts: Sequence[tuple[Span, int]], budget: Budget) -> list[Span]:
+def outline(parts: Sequence[tuple[Span, int]], budget: Budget, join: Join) -> list[Span]:
     """Sections joined with their sub-sections while they fit; one that doesn't is its own text and its sub-sections, packed.
 
     Sections of the top are not joined with one another. Recursion is as deep as there are levels.
     """
-    return [s for first, last in ranges(parts, 0, len(parts)) for s in _section(parts, first, last, budget)]
+    return [s for first, last in ranges(parts, 0, len(parts)) for s in _section(parts, first, last, budget, join)]
 
 
 def ranges(parts: Sequence[tuple[Span, int]], first: int, last: int) -> list[tuple[int, int]]:
@@ -73,7 +81,7 @@ def ranges(parts: Sequence[tuple[Span, int]], first: int, last: int) -> list[tup
     return list(pairwise([*heads, last]))
 
 
-def _section(parts: Sequence[tuple[Span, int]], first: int, last: int, budget: Budget) -> list[Span]:
+def _section(parts: Sequence[tuple[Span, int]], first: int, last: int, budget: Budget, join: Join) -> list[Span]:
     whole = Span(parts[first][0].start, parts[last - 1][0].end)
     if budget.fits(whole) or last - first == 1:
         return [whole]
@@ -84,7 +92,7 @@ def _section(parts: Sequence[tuple[Span, int]], first: int, last: int, budget: B
         if budget.fits(child):
             run.append(child)
             continue
-        spans += pack(run, budget)
+        spans += join(run)
         run = []
-        spans += _section(parts, a, b, budget)
-    return spans + pack(run, budget)
+        spans += _section(parts, a, b, budget, join)
+    return spans + join(run)

@@ -9,15 +9,28 @@ from collections.abc import Mapping
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from chunkmill.chunkers.adaptive import Adaptive
+from chunkmill.chunkers.auto import Auto
 from chunkmill.chunkers.base import Chunker, Complete, Embed
+from chunkmill.chunkers.code import Code
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.fixed import Fixed
+from chunkmill.chunkers.hierarchical import Hierarchical, Level
+from chunkmill.chunkers.markers import Markers
+from chunkmill.chunkers.modality import Modality
+from chunkmill.chunkers.optimal import Optimal
+from chunkmill.chunkers.page import Page
+from chunkmill.chunkers.paragraph import Paragraph
+from chunkmill.chunkers.records import Records
 from chunkmill.chunkers.recursive import Recursive
 from chunkmill.chunkers.section import Section
 from chunkmill.chunkers.semantic import Semantic
 from chunkmill.chunkers.sentence import Sentence, WholeDocument
+from chunkmill.chunkers.sliding import Sliding
+from chunkmill.chunkers.table import Table
+from chunkmill.chunkers.turns import Turns
 
-SHARED = ("size", "overlap", "unit", "context")  # what every strategy takes
+SHARED = ("strategy", "size", "overlap", "unit", "context")  # what every strategy takes
 
 
 class Entry(NamedTuple):
@@ -28,19 +41,33 @@ class Entry(NamedTuple):
 
 
 STRATEGIES: dict[str, Entry] = {
+    "adaptive": Entry(Adaptive, "paragraphs packed to a size that follows their density: dense text in small chunks"),
+    "auto": Entry(Auto, "chosen for each document by its structure: whole, by headings, code, tables, slides, or recursive"),
+    "code": Entry(Code, "along the syntax tree: whole definitions with what is above them, small neighbours packed"),
     "document": Entry(WholeDocument, "the whole document as one chunk where it fits, else split at its strongest seams"),
     "fixed": Entry(Fixed, "windows of exactly `size` units"),
+    "hierarchical": Entry(Hierarchical, "levels of any strategies, each inside the pieces of the one above"),
+    "markers": Entry(Markers, "sections that begin with a marker: given ones, or lines that look like a title"),
+    "modality": Entry(Modality, "tables and figures apart from the text, each kind cut in its own way"),
+    "optimal": Entry(Optimal, "the split of least cost: sizes near a target, cuts at strong seams; exact"),
+    "page": Entry(Page, "one page, packed or split"),
+    "paragraph": Entry(Paragraph, "whole paragraphs, as many as fit"),
+    "records": Entry(Records, "records of JSON, JSON Lines, CSV or XML; a large one between its members, with its path"),
     "recursive": Entry(Recursive, "by the strongest separator there is: blank line, line, sentence, word; neighbours packed"),
     "section": Entry(Section, "by headings; sub-sections stay together while they fit"),
     "semantic": Entry(Semantic, "between sentences where the meaning turns, by their vectors"),
     "sentence": Entry(Sentence, "whole sentences, as many as fit"),
+    "sliding": Entry(Sliding, "a window that slides over units or sentences by a step"),
+    "table": Entry(Table, "groups of rows, each behind the table's header"),
+    "turns": Entry(Turns, "whole turns of a dialogue, a mail thread or subtitles, as many as fit"),
 }
 
 
 def needs(cls: type) -> str:
     """What a strategy asks for, in words: `nothing`, `embedding model` or `language model`."""
     names = {Embed: "embedding model", Complete: "language model"}
-    return ", ".join(names[kind] for kind in names if kind in getattr(cls, "needs", ())) or "nothing"
+    asked = cls().needs  # that of its defaults: one that is made of others needs what they need
+    return ", ".join(names[kind] for kind in names if kind in asked) or "nothing"
 
 
 def strategy(name: str, options: Mapping[str, Any] | None = None) -> Chunker:
@@ -92,6 +119,8 @@ def _checked(key: str, value: Any, hint: Any) -> Any:
         if origin is Literal:
             if value in get_args(option):
                 return value
+        elif get_args(option)[:1] == (Level,) and isinstance(value, list | tuple):
+            return tuple(_level(f"{key}[{i}]", v) for i, v in enumerate(value))
         elif origin is tuple and isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
             return tuple(value)
         elif origin is float and isinstance(value, int | float) and not isinstance(value, bool):
@@ -101,10 +130,23 @@ def _checked(key: str, value: Any, hint: Any) -> Any:
     raise ConfigError(f"{key} is {value!r}; it must be {_words(hint)}")
 
 
+def _level(key: str, value: Any) -> Level:
+    """A level out of `{strategy: …, size: …}` and, beside them, the strategy's own settings."""
+    if isinstance(value, Level):
+        return value
+    if not isinstance(value, Mapping) or not {"strategy", "size"} <= value.keys():
+        raise ConfigError(f"{key} is {value!r}; it must hold a strategy and its size, as {{strategy: sentence, size: 100}}")
+    name, options = value["strategy"], {k: v for k, v in value.items() if k not in Level._fields}
+    size, overlap = (_checked(f"{key}.{k}", value.get(k, 0), int) for k in ("size", "overlap"))
+    return Level(strategy(_checked(f"{key}.strategy", name, str), options), size, overlap)
+
+
 def _words(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(repr, get_args(hint)))
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(_words(h) for h in get_args(hint))
+    if get_args(hint)[:1] == (Level,):
+        return "a list of {strategy: …, size: …}"
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", tuple: "a list of texts"}
     return names.get(get_origin(hint) or hint, str(hint))

@@ -180,6 +180,22 @@ def new_file(place: Place) -> Iterator[str]:
         raise
 
 
+def writable(location: str) -> None:
+    """ConfigError if nothing can be written below the location, before any work is done for it."""
+    place = locate(location)
+    try:
+        if place.bucket:
+            client().head_bucket(Bucket=place.bucket)
+            return
+        os.makedirs(place.path, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place.path):
+            return
+    except OSError as error:
+        raise ConfigError(f"output {location!r} can't be written: {error.strerror}; give a folder that can") from error
+    except S3_ERRORS as error:
+        raise ConfigError(str(trouble(error, place))) from error
+
+
 def delete(folder: Place, paths: Sequence[str]) -> None:
     """Delete these files of a folder; one that is gone already is no error."""
     if not folder.bucket:

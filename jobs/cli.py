@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,6 +54,9 @@ def run(
     job = config.load(*located(source, output, overrides))
     try:
         summary = pipeline.run(job, watch)
+    except KeyboardInterrupt:
+        print("\nchunkmill: stopped; nothing was published", file=sys.stderr)
+        raise typer.Exit(130) from None
     finally:
         watch.close()
     if as_json:
@@ -99,7 +103,7 @@ def search(
     if as_json:
         print(json.dumps([h._asdict() for h in hits], ensure_ascii=False))
         return
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 10_000)
     for hit in hits:
         place = [
             hit.uri,
@@ -131,17 +135,17 @@ def formats(as_json: Json = False) -> None:
     """List the formats: what each is and which names it goes by."""
     from chunkmill.io.parsers import FORMATS
 
-    rows = [{"name": f.name, "describes": f.describes, "extensions": " ".join(f.extensions)} for f in FORMATS.values()]
+    rows = [{"name": f.name, "describes": f.describes, "extensions": list(f.extensions)} for f in FORMATS.values()]
     _table(rows, as_json)
 
 
-def _table(rows: list[dict[str, str]], as_json: bool) -> None:
+def _table(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows))
         return
     grid = Table(*rows[0], box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        grid.add_row(*row.values())
+        grid.add_row(*(" ".join(v) if isinstance(v, list) else v for v in row.values()))
     Console().print(grid, highlight=False)
 
 
@@ -156,12 +160,10 @@ def reported() -> Iterator[None]:
     except ChunkmillError as error:
         print(f"chunkmill: {error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("chunkmill: stopped; nothing was published", file=sys.stderr)
-        sys.exit(130)
 
 
 def main(command: Callable[[], Any] = app) -> None:
     """The entry point of `chunkmill` and `python -m chunkmill.jobs`."""
+    sys.path.append(os.getcwd())  # where a strategy of the user's own may be
     with reported():
         command()

@@ -86,13 +86,13 @@ def _shared_memory() -> int:
     return max(80 << 20, found.f_bavail * found.f_frsize // 2)
 
 
-def pool(resources: Resources) -> tuple[ActorPoolStrategy, dict[str, Any], str | None, int | None]:
-    """How many actors embed, what each takes, its device, its threads.
+def pool(resources: Resources, blocks: int) -> tuple[ActorPoolStrategy, dict[str, Any], str | None, int | None]:
+    """How many actors embed (no more than there are blocks), what each takes, its device, its threads.
 
     With GPUs: one each. Without: one single-threaded actor per CPU, which together take no CPU from the tasks that feed
     them, so that the smallest machine can't deadlock.
     """
     if resources.gpus:
-        return ActorPoolStrategy(min_size=1, max_size=resources.gpus), {"num_gpus": 1, "num_cpus": 0}, "cuda", None
+        return ActorPoolStrategy(min_size=1, max_size=min(resources.gpus, blocks)), {"num_gpus": 1, "num_cpus": 0}, "cuda", None
     size = resources.cpus if resources.nodes == 1 else max(1, resources.cpus - 1)
-    return ActorPoolStrategy(size=size), {"num_cpus": 0 if resources.nodes == 1 else 0.5}, "cpu", 1
+    return ActorPoolStrategy(size=min(size, blocks)), {"num_cpus": 0 if resources.nodes == 1 else 0.5}, "cpu", 1

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import importlib
+import inspect
 import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from chunkmill.chunkers.api import chunking
 from chunkmill.chunkers.base import Embed
@@ -18,9 +20,11 @@ from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.finish import Chunking, digest
 from chunkmill.chunkers.strategies import strategy
 from chunkmill.io.parsers import FORMATS, parser_version
+from chunkmill.io.storage import locate
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_TOKENIZER = "cl100k_base"
+EXAMPLES = {"chunk": "{strategy: recursive}", "embed": "{model: NAME}, or null for no vectors", "run": "{keep_text: true}"}
 
 
 class Settings(BaseModel):
@@ -59,7 +63,11 @@ class RunSettings(Settings):
 
     keep_text: bool = True
     max_file_bytes: int = Field(default=1 << 30, gt=0)
+    allow_empty: bool = False
     cpus: int | None = Field(default=None, gt=0)
+
+
+Patterns = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
 
 
 class Job(Settings):
@@ -67,8 +75,8 @@ class Job(Settings):
 
     input: str
     output: str
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+    include: Patterns = ()
+    exclude: Patterns = ()
     chunk: ChunkSettings = ChunkSettings()
     embed: EmbedSettings | None = EmbedSettings()
     formats: dict[str, dict[str, Any]] = {}
@@ -98,12 +106,21 @@ class Job(Settings):
 
     def check(self) -> None:
         """Everything that can be wrong before a document is read. Raises ConfigError."""
-        for name in self.formats:
+        for name, options in self.formats.items():
             if name not in FORMATS:
                 raise choose("a key of formats", name, FORMATS)
+            for key in options:
+                if key not in FORMATS[name].options:
+                    raise choose(f"a key of formats.{name}", key, FORMATS[name].options or ("none: it has no settings",))
         if Embed in strategy(self.chunk.strategy, self.chunk.options).needs and not self.embed:
             raise ConfigError(f"the strategy {self.chunk.strategy!r} asks an embedding model; don't switch embedding off")
         _ = self.chunking.limit
+        self._check_places()
+
+    def _check_places(self) -> None:
+        source, target = (str(locate(place)).rstrip("/") for place in (self.input, self.output))
+        if f"{source}/".startswith(f"{target}/"):
+            raise ConfigError(f"output {self.output!r} holds the input {self.input!r}; give the dataset a folder of its own")
 
     @cached_property
     def recipe(self) -> str:
@@ -114,10 +131,20 @@ class Job(Settings):
         """What the recipe is a hash of, readable."""
         return {
             "chunk": self.chunk.model_dump(mode="json"),
+            "strategy": source_of(self.chunk.strategy),
+            "keep_text": self.run.keep_text,
             "embed": self.embed and {**self.embed.model_dump(mode="json"), "revision": self.model.revision},
             "formats": self.formats,
             "parsers": {name: parser_version(name) for name in FORMATS},
         }
+
+
+def source_of(name: str) -> str | None:
+    """A hash of the module of a strategy that is not ours: another code makes another recipe."""
+    if ":" not in name:
+        return None
+    module = importlib.import_module(name.partition(":")[0])
+    return digest(inspect.getsource(module))
 
 
 def load(source: str | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Job:
@@ -160,6 +187,8 @@ def _message(error: Any) -> str:
         return _unknown(error["loc"])
     if error["type"] == "missing":
         return f"{place} is missing"
+    if error["type"] in ("model_type", "dict_type"):
+        return f"{place} is {error['input']!r}; it holds settings of its own, such as {EXAMPLES.get(place, '{key: value}')}"
     return f"{place} is {error['input']!r}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 

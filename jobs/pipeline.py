@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,10 +14,13 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import ray.cloudpickle
 import ray.data
 
+from chunkmill.chunkers.errors import RunError
 from chunkmill.io import recipes
-from chunkmill.io.table import Written
+from chunkmill.io.storage import writable
+from chunkmill.io.table import Conflict, Written
 from chunkmill.jobs import cluster
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.plan import Plan, plan
@@ -42,6 +46,7 @@ class Summary:
     chunks: int = 0
     size_bytes: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)  # of each kind of failure: a document and its message
     seen: dict[str, int] = field(default_factory=dict)  # while it runs: documents, failed, embedded so far
     seconds: float = 0.0
     versions: dict[str, int] = field(default_factory=dict)
@@ -62,11 +67,22 @@ def run(job: Job, report: Callable[[Summary, Plan], None] = lambda summary, plan
     summary = Summary(_run_id(), job.recipe, len(todo.todo), todo.added, todo.changed, todo.unchanged, todo.gone)
     report(summary, todo)
     if len(todo.todo) or todo.gone or todo.versions["documents"] is None:
+        writable(job.output)
         written = process(job, todo.todo, summary, partial(report, summary, todo))
+        _check(summary)
         recipes.save(job.output, job.recipe, job.describe())
-        summary.versions = publish(job, todo, summary.run_id, written)
+        try:
+            summary.versions = publish(job, todo, summary.run_id, written)
+        except Conflict:
+            raise RunError(f"another run published to {job.output} meanwhile; nothing of this one was: run it again") from None
     summary.seconds = time.monotonic() - started
     return summary
+
+
+def _check(summary: Summary) -> None:
+    """A run in which nothing but our or a strategy's own errors came out is not published."""
+    if summary.documents and summary.statuses["failed:internal"] == summary.documents:
+        raise RunError(f"every document failed, nothing was published; the first: {summary.examples['internal']}")
 
 
 def process(job: Job, sources: pa.Table, summary: Summary, report: Callable[[], None]) -> list[Written]:
@@ -84,6 +100,7 @@ def process(job: Job, sources: pa.Table, summary: Summary, report: Callable[[], 
         for row in flow(job, sources, summary.run_id, resources, tally).iter_rows():
             written += [Written(**f) for f in json.loads(row["written"])]
             summary.statuses.update(json.loads(row["counts"]))
+            summary.examples = json.loads(row["examples"]) | summary.examples
             summary.chunks += row["chunks"]
             summary.size_bytes += row["bytes"]
     return written
@@ -93,10 +110,13 @@ def flow(job: Job, sources: pa.Table, run_id: str, resources: cluster.Resources,
     """The stages as Ray Data sees them; one row a document from the first to the last."""
     arrow: dict[str, Any] = {"batch_format": "pyarrow"}
     _ = job.chunking, job.recipe  # resolved here once, and sent along
-    ds = ray.data.from_arrow(blocks(sources, resources.cpus))
+    if ":" in job.chunk.strategy:  # the user's own module travels by value: workers may not find it
+        ray.cloudpickle.register_pickle_by_value(sys.modules[type(job.chunking.strategy).__module__])
+    parts = blocks(sources, resources.cpus)
+    ds = ray.data.from_arrow(parts)
     ds = ds.map_batches(prepare, batch_size=None, fn_kwargs={"job": job, "tally": tally}, num_cpus=1, **arrow)
     if job.embed:
-        actors, share, device, threads = cluster.pool(resources)
+        actors, share, device, threads = cluster.pool(resources, len(parts))
         ds = ds.map_batches(
             Embedder, batch_size=256, compute=actors, fn_constructor_args=(job, device, threads, tally), **share, **arrow
         )

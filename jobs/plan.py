@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chunkmill.chunkers.errors import RunError
 from chunkmill.io import table
 from chunkmill.io.corpus import list_sources
 from chunkmill.io.schema import LISTING
@@ -15,6 +16,7 @@ from chunkmill.io.storage import locate
 from chunkmill.jobs.config import Job
 
 SEEN = ["source", "etag", "size", "modified", "recipe"]
+RETRIED = ("unreadable", "vanished", "internal", "crashed", "timeout")  # failures that may pass: not of the content
 
 
 class Plan(NamedTuple):
@@ -40,18 +42,28 @@ def plan(job: Job) -> Plan:
     listing = pa.concat_tables([LISTING.empty_table(), *list_sources(job.input, include=job.include, exclude=job.exclude)])
     listing = listing.filter(pc.invert(_below(listing["uri"], job.output)))  # a dataset inside its corpus is no document
     versions = {name: table.version(job.output, name) for name in ("chunks", "documents")}
-    ledger = table.read(job.output, "documents", [*SEEN, "doc_id"], version=versions["documents"])
+    ledger = table.read(job.output, "documents", [*SEEN, "doc_id", "error_kind"], version=versions["documents"])
     here = _below(ledger["source"], job.input)
+    again = ledger["source"].filter(pc.is_in(ledger["error_kind"], value_set=pa.array(RETRIED)))
     known = ledger.select(SEEN).group_by(SEEN).aggregate([])
     numbers = pa.array(np.arange(len(listing)))
     before = known.rename_columns({n: f"seen_{n}" for n in SEEN})
     joined = listing.append_column("row", numbers).join(before, "uri", "seen_source", join_type="left outer")
-    same = pc.fill_null(_same(joined, job.recipe), False)
+    same = pc.and_(
+        pc.fill_null(_same(joined, job.recipe), False), pc.invert(pc.is_in(joined["uri"], value_set=pc.unique(again)))
+    )
     unchanged = pc.unique(joined.filter(same)["row"])
     todo = listing.filter(pc.invert(pc.is_in(numbers, value_set=unchanged)))
     is_known = pc.is_in(todo["uri"], value_set=pc.unique(known["source"]))
     changed = pc.sum(is_known).as_py() or 0
     is_gone = pc.and_(here, pc.invert(pc.is_in(ledger["source"], value_set=listing["uri"])))
+    for closed in listing.filter(pc.is_valid(listing["error_kind"]))["uri"].to_pylist():
+        is_gone = pc.and_(is_gone, pc.invert(_below(ledger["source"], closed)))  # what could not be listed is not gone
+    if not len(listing) and pc.any(is_gone).as_py() and not job.run.allow_empty:
+        raise RunError(
+            f"{job.input} holds no files now, and {job.output} holds documents of it; nothing was deleted. If the input is "
+            "meant to be empty, set run: {allow_empty: true} in a job file"
+        )
     stale = pc.or_(is_gone, pc.is_in(ledger["source"], value_set=todo["uri"]))
     gone = len(pc.unique(ledger["source"].filter(is_gone)))
     superseded = ledger["doc_id"].filter(stale).combine_chunks()

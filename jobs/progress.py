@@ -90,6 +90,8 @@ def show(summary: Summary, output: str, console: Console) -> None:
     if summary.gone:
         grid.add_row("sources gone", f"{summary.gone:,}")
     console.print(grid, highlight=False)
+    for kind, example in sorted(summary.examples.items()):
+        console.print(f"{kind}: for example {example}", highlight=False, soft_wrap=True, markup=False)
     console.print(f"published to {output} in {duration(summary.seconds)}", highlight=False, soft_wrap=True)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from chunkmill.chunkers.base import Document, Vectors
 from chunkmill.chunkers.errors import DocumentError
 from chunkmill.chunkers.finish import Chunk, digest
+from chunkmill.chunkers.seams import VISIBLE
 from chunkmill.chunkers.structure import BREAK
 from chunkmill.io.schema import CHUNKS, DOCUMENTS, block_rows, blocks_of
 
@@ -40,7 +41,7 @@ def table(rows: Sequence[Row], chunks: Sequence[Sequence[Chunk] | DocumentError]
 def _values(row: Row, outcome: Sequence[Chunk] | DocumentError) -> dict[str, Any]:
     doc = row.document
     error = row.error or (outcome if isinstance(outcome, DocumentError) else None)
-    status = "failed" if error else "ok" if doc and doc.text.strip() else "empty"
+    status = "failed" if error else "ok" if doc and VISIBLE.search(doc.text) else "empty"
     return {
         **row.values,
         "status": status,

@@ -36,6 +36,8 @@ def search(dataset: str, query: str, k: int = 5) -> list[Hit]:
     """
     if table.version(dataset, "chunks") is None:
         raise ConfigError(f"there is no dataset at {dataset!r}; make one with: chunkmill run INPUT {dataset}")
+    if not query.strip():
+        raise ConfigError("the query is empty; say what to look for")
     model = resolve(_model(dataset))
     vector = BACKENDS["sentence-transformers"](model).embed([query])[0]
     best = top(table.batches(dataset, "chunks", [*SHOWN, "vector"]), vector, k)
@@ -59,11 +61,11 @@ def _model(dataset: str) -> str:
     described = [recipes.load(dataset, recipe) for recipe in _recipes(dataset)]
     if not described:
         raise ConfigError(f"{dataset} holds no chunks; there is nothing to search")
-    models = {(d["embed"] or {}).get("model") for d in described}
-    if models == {None}:
+    models = {d["embed"]["model"] for d in described if d["embed"]}
+    if not models:
         raise ConfigError(f"{dataset} holds no vectors: it was made without embedding; run again without --no-embed")
     if len(models) > 1:
-        raise ConfigError(f"{dataset} holds vectors of several models ({', '.join(map(str, models))}): run one job over all")
+        raise ConfigError(f"{dataset} holds vectors of several models ({', '.join(sorted(models))}): run one job over all")
     return str(models.pop())
 
 

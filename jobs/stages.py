@@ -20,7 +20,7 @@ from chunkmill.chunkers.api import chunk_all
 from chunkmill.chunkers.base import Document, Embed, Vectors
 from chunkmill.chunkers.errors import DocumentError, attempt
 from chunkmill.chunkers.finish import digest
-from chunkmill.chunkers.seams import clean
+from chunkmill.chunkers.seams import VISIBLE, clean
 from chunkmill.io import table
 from chunkmill.io.corpus import fetch
 from chunkmill.io.parsers import Parsed, detect, parse, parser_version
@@ -29,6 +29,7 @@ from chunkmill.jobs.config import Job
 from chunkmill.jobs.models import BACKENDS
 from chunkmill.jobs.rows import Row
 
+NOTHING = Document("", "", "")
 FETCHES = 8  # files on their way while one is parsed
 PART_BYTES = 8 << 20  # text after which a stage hands on what it has
 PART_ROWS = 512
@@ -39,7 +40,7 @@ def prepare(batch: pa.Table, job: Job, tally: Any) -> Iterator[pa.Table]:
     """Listed sources → documents: read, parsed, and cut unless the strategy needs a model. Schema `rows.ROW`."""
     late = bool(job.chunking.strategy.needs)
     for part in parts(row for source, data in fetched(batch.to_pylist(), job) for row in documents(source, data, job)):
-        good = [r.document or Document("", "", "") for r in part]
+        good = [r.document if r.document and VISIBLE.search(r.document.text) else NOTHING for r in part]
         done = rows.table(part, None if late else chunk_all(good, job.chunking, {}))
         tally.add.remote({"documents": len(part), "failed": pc.sum(pc.equal(done["status"], "failed")).as_py()})
         yield done
@@ -161,7 +162,15 @@ class Embedder:
         return vectors
 
 
-RESULT = pa.schema([("written", pa.string()), ("counts", pa.string()), ("chunks", pa.int64()), ("bytes", pa.int64())])
+RESULT = pa.schema(
+    [
+        ("written", pa.string()),
+        ("counts", pa.string()),
+        ("examples", pa.string()),
+        ("chunks", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
 
 
 def write(batch: pa.Table, job: Job, run_id: str) -> pa.Table:
@@ -170,7 +179,11 @@ def write(batch: pa.Table, job: Job, run_id: str) -> pa.Table:
     ledger = rows.document_table(batch, job.recipe, run_id, keep_text=job.run.keep_text)
     files = table.write(job.output, "chunks", chunks, run_id=run_id) if len(chunks) else []
     files += table.write(job.output, "documents", ledger, run_id=run_id)
-    kinds = zip(ledger["status"].to_pylist(), ledger["error_kind"].to_pylist(), strict=True)
-    counts = Counter(f"{status}:{kind}" if kind else status for status, kind in kinds)
+    known = ledger.select(["status", "error_kind", "uri", "error"]).to_pylist()
+    counts = Counter(f"{d['status']}:{d['error_kind']}" if d["error_kind"] else d["status"] for d in known)
+    examples = {d["error_kind"]: f"{d['uri']}: {d['error']}" for d in reversed(known) if d["error_kind"]}
     size = pc.sum(ledger["size"]).as_py() or 0
-    return pa.table([[json.dumps([f._asdict() for f in files])], [json.dumps(counts)], [len(chunks)], [size]], schema=RESULT)
+    return pa.table(
+        [[json.dumps([f._asdict() for f in files])], [json.dumps(counts)], [json.dumps(examples)], [len(chunks)], [size]],
+        schema=RESULT,
+    )

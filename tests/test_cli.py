@@ -36,7 +36,7 @@ def folder(tmp_path):
         (["DIR/docs"], ["OUTPUT"]),
         (["DIR/docs", "OUT", "--strategy", "semantik"], ["'semantik'", "did you mean 'semantic'", "recursive"]),
         (["DIR/docs", "OUT", "--strategy", "no.module:Class"], ["no.module:Class", "can't be imported"]),
-        (["DIR/docs", "OUT", "--size", "0"], ["chunk.size is 0", "1 or more"]),
+        (["DIR/docs", "OUT", "--size", "0"], ["chunk.size is 0", "overlap", "1 or more"]),
         (["DIR/docs", "OUT", "--size", "10", "--overlap", "10"], ["chunk.overlap is 10", "less than the size"]),
         (["DIR/docs", "OUT", "--overlap", "half"], ["'half'", "15%"]),
         (["DIR/docs", "OUT", "--unit", "cl100k_bass"], ["cl100k_bass", "did you mean 'cl100k_base'"]),

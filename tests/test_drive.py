@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pytest
 
 from chunkmill.chunkers.api import chunk_all, chunking
 from chunkmill.chunkers.base import Document, Embed, Piece, Span
@@ -73,7 +74,7 @@ class Picky:
     needs: ClassVar[frozenset[type]] = frozenset()
 
     def __call__(self, doc, budget):
-        return [Piece(Span(0, 1 // (len(doc.text) - 3)))]
+        return [Piece(Span(0, len(doc.text) // (len(doc.text) - 3)))]
 
 
 def test_an_error_in_a_strategy_is_that_documents_failure_with_its_place():
@@ -81,7 +82,42 @@ def test_an_error_in_a_strategy_is_that_documents_failure_with_its_place():
 
     good, bad = chunk_all(docs("four", "bad"), cut, ANSWERS)
 
-    assert [c.text for c in good] == ["f"]
+    assert [c.text for c in good] == ["four"]
     assert bad.kind == "internal"
     assert "ZeroDivisionError" in bad.message
     assert "test_drive.py" in bad.message
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    gives: object
+    needs: ClassVar[frozenset[type]] = frozenset()
+
+    def __call__(self, doc, budget):
+        return self.gives
+
+
+@pytest.mark.parametrize(
+    ("gives", "says"),
+    [
+        ([Piece(Span(5, 9))], "left out the text at 0: 'some'"),
+        ([Piece(Span(0, 99))], "outside the text of 9"),
+        ((Piece(Span(0, 9)),), "a list of Piece, not tuple"),
+        (None, "not NoneType"),
+    ],
+)
+def test_a_strategy_that_breaks_its_word_is_told_how(gives, says):
+    (outcome,) = chunk_all(docs("some text"), chunking(Wrong(gives), size=20, unit="chars"), ANSWERS)
+
+    assert outcome.kind == "internal"
+    assert says in outcome.message
+
+
+@dataclass(frozen=True, slots=True)
+class Boom:
+    """For the tests of the job, which name it as test_drive:Boom."""
+
+    needs: ClassVar[frozenset[type]] = frozenset()
+
+    def __call__(self, doc, budget):
+        return 1 // 0

@@ -15,12 +15,28 @@ from chunkmill.chunkers.strategies import STRATEGIES
 from vocabulary import ANSWERS, Bytes, documents
 
 UNITS = {"chars": "chars", "words": "words", "bytes": Bytes(), "cl100k_base": "cl100k_base"}
+LEVELS = [
+    {"strategy": "section", "size": 50, "merge": False},
+    {"strategy": "semantic", "size": 20, "percentile": 50},
+    {"strategy": "fixed", "size": 7},
+]
 CUTS = [(name, {}) for name in STRATEGIES] + [
     ("section", {"merge": False}),
     ("recursive", {"separators": "markdown"}),
     ("recursive", {"separators": ("\n\n", "{sentence}", " "), "keep": "end"}),
     ("semantic", {"percentile": 50.0, "buffer": 1}),
     ("fixed", {"overlap_before": True}),
+    ("markers", {"markers": ("be.", "x=[")}),
+    ("page", {"pack": True}),
+    ("records", {"pack": False}),
+    ("sliding", {"over": "sentences", "window": 8}),
+    ("table", {"rows": 2}),
+    ("turns", {"speakers": True}),
+    ("adaptive", {"min_size": 5}),
+    ("hierarchical", {"levels": LEVELS}),
+    ("hierarchical", {"preset": "parent_child", "parent_size": 40, "child_size": 9, "child_overlap": 0}),
+    ("modality", {"text": "semantic"}),
+    ("optimal", {"target": 1.0}),
 ]
 IDS = [f"{name}-{'-'.join(options)}" if options else name for name, options in CUTS]
 
@@ -46,6 +62,7 @@ def test_every_strategy_keeps_the_promises(name, options, docs, unit, size, over
         check_cover(doc, leaves)
         check_order(leaves)
         check_limit(chunks, cut)
+        check_parents(chunks)
         check_clusters(doc, leaves, cut)
         if not overlap:
             assert all(a.end <= b.start for a, b in pairwise(leaves)), "DISJOINT"
@@ -78,7 +95,17 @@ def check_limit(chunks, cut):
     for c in chunks:
         true = cut.unit.count([c.embedded])[0] + cut.unit.specials
         assert c.n_tokens == true, "the stored size is the size of what is embedded"
-        assert true <= cut.size or len(c.text) == 1, "LIMIT"
+        assert c.level or true <= cut.size or len(c.text) == 1, "LIMIT"
+
+
+def check_parents(chunks):
+    """Each piece lies inside one of the level above, and is told so."""
+    top = max((c.level for c in chunks), default=0)
+    by_id = {c.id: c for c in chunks}
+    for c in chunks:
+        parent = by_id.get(c.parent_id)
+        assert (c.level == top) == (parent is None), "PARENT"
+        assert parent is None or (parent.level == c.level + 1 and parent.start <= c.start and c.end <= parent.end), "PARENT"
 
 
 def check_clusters(doc, leaves, cut):
@@ -100,15 +127,16 @@ def test_strategies_are_values(name):
     assert strategy.__dataclass_params__.frozen
 
 
-@pytest.mark.parametrize("name", [n for n in STRATEGIES if not STRATEGIES[n].cls.needs])
+@pytest.mark.parametrize("name", [n for n in STRATEGIES if not STRATEGIES[n].cls().needs])
 def test_a_huge_unbroken_token_is_cut_not_dropped(name):
     text = "head " + "z" * 20_000 + " tail"
     cut = chunking(name, size=100, unit="chars")
 
     (chunks,) = chunk_all([Document("d", "", text)], cut, {})
 
-    assert max(len(c.text) for c in chunks) <= 100
-    assert sum(c.text.count("z") for c in chunks) == 20_000
+    leaves = [c for c in chunks if c.level == 0]
+    assert max(len(c.text) for c in leaves) <= 100
+    assert sum(c.text.count("z") for c in leaves) == 20_000
 
 
 def test_special_tokens_are_plain_text():

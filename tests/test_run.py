@@ -2,16 +2,23 @@
 
 import json
 import os
+import shutil
 import sys
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pymupdf
 import pytest
 
+from chunkmill.chunkers.errors import ConfigError, RunError
 from chunkmill.io import table
+from chunkmill.io.corpus import list_sources
+from chunkmill.io.schema import LISTING
 from chunkmill.jobs import cli, pipeline, stages
+from chunkmill.jobs import plan as planning
 from chunkmill.jobs.config import load
 
 WORDS = [
@@ -238,3 +245,72 @@ def test_a_document_the_model_refuses_fails_alone(ray_here, tmp_path, offline_mo
 
     assert summary.statuses == Counter({"ok": 1, "failed:too_large": 1})
     assert [len(c["vector"]) for c in chunks_of(tmp_path / "out")] == [384]
+
+
+def test_a_failure_that_may_pass_is_tried_again_and_a_bad_file_is_not(ray_here, corpus, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    pipeline.run(job(corpus, out))
+    (corpus / "later.txt").symlink_to(corpus / "gone.txt")
+    rows = table.read(str(out), "documents")
+    failed = rows.filter(pc.equal(rows["uri"], str(corpus / "damaged.pdf")))
+    broken = failed.set_column(failed.column_names.index("error_kind"), "error_kind", pa.array(["unreadable"]))
+    kind, source = rows["error_kind"], str(corpus / "damaged.pdf")
+    assert planning.plan(job(corpus, out)).changed == 0
+    monkeypatch.setattr(planning.table, "read", lambda *a, **k: pa.concat_tables([rows, broken]).select(a[2]))
+
+    found = planning.plan(job(corpus, out))
+
+    assert "corrupt" in kind.to_pylist()
+    assert source in found.todo["uri"].to_pylist()
+
+
+def test_documents_below_a_folder_that_cannot_be_listed_are_kept(ray_here, corpus, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    pipeline.run(job(corpus, out))
+    listed = pa.concat_tables(list_sources(str(corpus)))
+    rest = listed.filter(pc.invert(pc.starts_with(listed["uri"], str(corpus / "deep"))))
+    closed = pa.table([[str(corpus / "deep")], [""], [None], [None], ["unreadable"], ["Permission denied"]], schema=LISTING)
+    monkeypatch.setattr(planning, "list_sources", lambda *a, **k: [rest, closed])
+
+    assert planning.plan(job(corpus, out)).gone == 0
+
+
+def test_an_input_that_became_empty_deletes_nothing_unless_told(ray_here, corpus, tmp_path):
+    out = tmp_path / "out"
+    pipeline.run(job(corpus, out))
+    shutil.rmtree(corpus)
+    corpus.mkdir()
+
+    with pytest.raises(RunError, match="allow_empty"):
+        pipeline.run(job(corpus, out))
+
+    assert pipeline.run(job(corpus, out, run={"allow_empty": True})).gone == 9
+    assert chunks_of(out) == []
+
+
+def test_a_run_in_which_every_document_fails_publishes_nothing(ray_here, corpus, tmp_path):
+    with pytest.raises(RunError, match=r"every document failed.*ZeroDivisionError"):
+        pipeline.run(job(corpus, tmp_path / "out", include=["*.md"], chunk={"strategy": "test_drive:Boom"}))
+
+    assert table.version(str(tmp_path / "out"), "documents") is None
+
+
+def test_a_text_nobody_can_see_is_empty(ray_here, tmp_path):
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "zero.txt").write_text("\u200b\u200b \n")
+
+    assert pipeline.run(job(tmp_path / "corpus", tmp_path / "out")).statuses == Counter(empty=1)
+
+
+@pytest.mark.parametrize("kind", ["file", "below a file"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(corpus, tmp_path, kind):
+    (tmp_path / "file").write_text("in the way")
+    output = tmp_path / "file" if kind == "file" else tmp_path / "file" / "below"
+
+    with pytest.raises(ConfigError, match="can't be written"):
+        pipeline.run(job(corpus, output))
+
+
+def test_a_dataset_over_its_own_input_is_refused(corpus):
+    with pytest.raises(ConfigError, match="holds the input"):
+        job(corpus, corpus)

@@ -34,13 +34,17 @@ class Parsed(NamedTuple):
 
 
 class Format(NamedTuple):
-    """A format: `module` holds `parse(data, name, options) -> Iterator[Parsed]`, `version` is our revision / the library."""
+    """A format: `module` holds `parse(data, name, options) -> Iterator[Parsed]`, `version` is our revision / the library.
+
+    `options` are the settings it takes under `formats` in a job file.
+    """
 
     name: str
     describes: str
     extensions: tuple[str, ...]
     module: str
     version: str
+    options: tuple[str, ...] = ()
 
 
 _CODE = (
@@ -50,6 +54,7 @@ _CODE = (
 )
 _TEXT = "txt text log rst tex adoc org csv tsv json xml svg ipynb eml srt vtt"
 _HERE = "chunkmill.io.parsers"
+_ROWS = ("text_column", "id_column")
 
 FORMATS: dict[str, Format] = {
     f.name: f
@@ -71,8 +76,8 @@ FORMATS: dict[str, Format] = {
         Format("html", "web pages", ("html", "htm", "xhtml", "html5", "shtml"), f"{_HERE}.html", "1/selectolax"),
         Format("pdf", "PDF with a text layer", ("pdf",), f"{_HERE}.pdf", "1/pymupdf"),
         Format("code", "source code", tuple(_CODE.split()), f"{_HERE}.code", "1/charset-normalizer"),
-        Format("jsonl", "JSON Lines, a document per row", ("jsonl", "ndjson"), f"{_HERE}.records", "1/pyarrow"),
-        Format("parquet", "Parquet, a document per row", ("parquet", "pq"), f"{_HERE}.records", "1/pyarrow"),
+        Format("jsonl", "JSON Lines, a document per row", ("jsonl", "ndjson"), f"{_HERE}.records", "1/pyarrow", _ROWS),
+        Format("parquet", "Parquet, a document per row", ("parquet", "pq"), f"{_HERE}.records", "1/pyarrow", _ROWS),
     )
 }
 _BY_EXTENSION = {extension: f.name for f in FORMATS.values() for extension in f.extensions}

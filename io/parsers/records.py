@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,6 +42,10 @@ def _jsonl(data: bytes, options: Mapping[str, object]) -> Iterator[Parsed]:
         yield _document(row, columns, str(number), decoding)
 
 
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)[:500] or "none"
+
+
 def _rows(data: bytes) -> Iterator[tuple[int, dict[str, object] | DocumentError]]:
     """Row number (the line's, from 1) and the object on it, or what is wrong with it. Blank lines are passed over."""
     start, number = 0, 0
@@ -57,7 +61,13 @@ def _row(line: bytes, number: int) -> dict[str, object] | DocumentError:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        what = (
+            "nested too deeply"
+            if isinstance(error, RecursionError)
+            else f"not JSON ({error.msg} at column {error.colno})"
+            if isinstance(error, json.JSONDecodeError)
+            else "not JSON"
+        )
         return DocumentError("corrupt", f"line {number}: {what}")
     if not isinstance(row, dict):
         return DocumentError("corrupt", f"line {number}: a JSON object is expected, this is {type(row).__name__}")
@@ -86,12 +96,13 @@ def _columns(names: Mapping[str, bool], options: Mapping[str, object]) -> tuple[
     if not text or text not in names:
         what = f"no column {text!r}" if asked else "no column is plainly the text"
         raise DocumentError(
-            "unsupported", f"{what}; there are: {', '.join(names)[:500]}; set the option text_column to one of them"
+            "unsupported",
+            f"{what}; there are: {_listed(names)}; set text_column under formats in a job file",
         )
     if asked_id and asked_id not in names:
         raise DocumentError(
             "unsupported",
-            f"no column {asked_id!r}; there are: {', '.join(names)[:500]}; set the option id_column to one of them",
+            f"no column {asked_id!r}; there are: {_listed(names)}; set id_column under formats in a job file",
         )
     return text, str(asked_id) if asked_id else next((n for n in IDS if n in names and n != text), "")
 

@@ -153,7 +153,7 @@ def _marked(data: bytes, codec: str, name: str) -> tuple[str, str, int]:
         text = data.decode(codec, "replace")
     repaired = text.count("\ufffd")
     if repaired > 2 + len(text) * 0.1:
-        raise DocumentError("unreadable", f"begins like {name}, but {repaired} of {len(text)} characters don't decode")
+        raise DocumentError("undecodable", f"begins like {name}, but {repaired} of {len(text)} characters don't decode")
     return text, name, repaired
 
 
@@ -236,7 +236,7 @@ def _guess(data: bytes) -> tuple[str, str, int]:
     if high <= len(data) * 0.25:
         text = data.decode("utf-8", "replace")
         return text, "utf-8", text.count("\ufffd")
-    raise DocumentError("unreadable", f"in no known encoding: {high} of {len(data)} bytes are above ASCII and no reading fits")
+    raise DocumentError("undecodable", f"in no known encoding: {high} of {len(data)} bytes are above ASCII and no reading fits")
 
 
 def _looks_right(sample: bytes, encoding: str) -> bool:

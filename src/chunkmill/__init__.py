@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from chunkmill.chunkers.api import chunk as chunk
     from chunkmill.chunkers.base import Block as Block
     from chunkmill.chunkers.base import Document as Document
+    from chunkmill.chunkers.base import Piece as Piece
     from chunkmill.chunkers.base import Span as Span
     from chunkmill.chunkers.errors import ChunkmillError as ChunkmillError
     from chunkmill.chunkers.errors import ConfigError as ConfigError
@@ -25,6 +26,7 @@ _PUBLIC = {
     "ConfigError": "chunkers.errors",
     "Document": "chunkers.base",
     "DocumentError": "chunkers.errors",
+    "Piece": "chunkers.base",
     "RunError": "chunkers.errors",
     "Span": "chunkers.base",
     "chunk": "chunkers.api",

@@ -1,0 +1,106 @@
+"""Levels: small pieces to find, the larger ones around them to read."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from chunkmill.chunkers.base import EMPTY, Budget, Chunker, Complete, Document, Embed, Piece, Plan, Span
+from chunkmill.chunkers.errors import ConfigError
+from chunkmill.chunkers.fixed import Fixed
+from chunkmill.chunkers.recursive import Recursive
+from chunkmill.chunkers.section import Section
+from chunkmill.chunkers.sentence import Sentence
+from chunkmill.chunkers.stretch import cut, narrowed, together, whole
+
+
+class Level(NamedTuple):
+    """A strategy and the most units one of its pieces may hold. `overlap`: of the last level, between pieces of one parent."""
+
+    strategy: Chunker
+    size: int
+    overlap: int = 0
+
+
+LEVELS = (Level(Section(), 2048), Level(Recursive(), 512), Level(Sentence(), 128))
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchical:
+    """Pieces inside pieces: every level cuts each piece of the one above it, and is never larger or across two of them.
+
+    `levels`: outermost first; the last one gives the leaves (level 0), whose size is at most that of the job. `preset:
+    parent_child` are windows of `parent_size` units, and in each windows of `child_size` that share `child_overlap`. The
+    overlap is the levels' own; the job's is not used. A level's size is read from the document's index: encoded alone, a
+    piece may count a token more.
+    """
+
+    levels: tuple[Level, ...] = LEVELS
+    preset: Literal["", "parent_child"] = ""
+    parent_size: int = 1000
+    child_size: int = 200
+    child_overlap: int = 20
+
+    overlaps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.chosen:
+            raise ConfigError("chunk.levels is empty; give one or more of {strategy: …, size: …}, outermost first")
+        if self.preset and self.levels != LEVELS:
+            raise ConfigError(f"chunk.preset is {self.preset!r}, which is levels too, and chunk.levels is given; drop one")
+        if not self.preset and (self.parent_size, self.child_size, self.child_overlap) != (1000, 200, 20):
+            raise ConfigError("chunk.parent_size, child_size and child_overlap are those of `preset: parent_child`; add it")
+        for outer, inner in pairwise(self.chosen):
+            if inner.size > outer.size:
+                raise ConfigError(f"chunk.levels has a size of {inner.size} under one of {outer.size}; the largest goes first")
+        for i, level in enumerate(self.chosen):
+            _check(f"chunk.levels[{i}]", level, leaf=i == len(self.chosen) - 1)
+
+    @property
+    def chosen(self) -> tuple[Level, ...]:
+        """The levels, outermost first."""
+        if not self.preset:
+            return self.levels
+        return Level(Fixed(), self.parent_size), Level(Fixed(), self.child_size, self.child_overlap)
+
+    @property
+    def needs(self) -> frozenset[type]:
+        """What any of the levels asks for."""
+        return frozenset().union(*(level.strategy.needs for level in self.chosen))
+
+    def __call__(self, doc: Document, budget: Budget) -> Plan:
+        """The pieces of all levels, parents first."""
+        pieces: list[Piece] = []
+        spans = [Span(0, len(doc.text))]
+        for depth, level in enumerate(self.chosen):
+            number = len(self.chosen) - 1 - depth
+            found = yield from _level(level, doc, _budget(budget, level, number), spans)
+            pieces += [p._replace(level=number) for p in found]
+            spans = [p.span for p in found]
+        return pieces
+
+
+def _level(level: Level, doc: Document, budget: Budget, spans: list[Span]) -> Generator[Embed | Complete, Any, list[Piece]]:
+    parts = yield from together([cut(level.strategy, doc, budget, span) for span in spans])
+    return whole(doc.text, (piece for part in parts for piece in part))
+
+
+def _budget(budget: Budget, level: Level, number: int) -> Budget:
+    """The limit of a level: its own. That of the leaves is at most the job's, less their context; parents carry none."""
+    if number:
+        return replace(budget, limit=level.size, fill=level.size, context_at=EMPTY, context_size=EMPTY)
+    limit = min(level.size, budget.limit)
+    return replace(narrowed(budget, limit), fill=limit - min(level.overlap, limit - 1))
+
+
+def _check(key: str, level: Level, leaf: bool) -> None:
+    if level.size < 1:
+        raise ConfigError(f"{key}.size is {level.size}; it must be 1 or more")
+    if not 0 <= level.overlap < level.size:
+        raise ConfigError(f"{key}.overlap is {level.overlap}; it must be 0 or more, and less than the size of {level.size}")
+    if level.overlap and not (leaf and getattr(level.strategy, "overlaps", False)):
+        raise ConfigError(f"{key}.overlap is {level.overlap}; only the last level overlaps, and only with windows (`fixed`)")
+    if isinstance(level.strategy, Hierarchical):
+        raise ConfigError(f"{key}.strategy is hierarchical itself; list its levels here instead")

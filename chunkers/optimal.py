@@ -1,0 +1,166 @@
+"""The split of least cost: sizes near a target, cuts where the text itself has seams. No model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
+from chunkmill.chunkers.errors import ConfigError
+from chunkmill.chunkers.pack import fit
+from chunkmill.chunkers.seams import between, cluster_start, sentence_starts
+from chunkmill.chunkers.stretch import whole
+
+Costs = npt.NDArray[np.float64]
+
+FORCED, SENTENCE, LINE, BREAK = range(4)  # how strong a seam is
+PRICES = np.array([1.5, 0.5, 0.2, 0.0])  # of a cut there, where missing the size target by 100% costs 1
+OVER = 1e6  # of a unit that alone is over the limit: nothing else is as bad
+CRUMB = 15  # a "sentence" of fewer characters (`1.`, `e.g.`) belongs to the next one
+PART = 0.4  # a sentence above this share of a chunk may be cut inside
+NEAR = 40  # characters around an even cut in which white space or, better, the end of a clause is looked for
+
+LINES = re.compile(r"\n\s*")
+CLAUSE = re.compile(r"[;:,|、，；：]\s*")
+WHITE = re.compile(r"\s+")
+# A heading where no parser named any: `# Title`, `= Title =` as in wikis and AsciiDoc, `= = Title = =` as in WikiText.
+TITLE = re.compile(r"^[ \t]{0,3}(?:#{1,6}[ \t]+\S.{0,200}|(?:= ?){1,6}[^=\s].{0,200}=)[ \t]*$", re.MULTILINE)
+ESCAPED = re.compile(r"(?<!\\)(?:\\r)?((?:\\n)+)\s*|\}\s?,\s?(?=\{)")  # line ends and records in a dump on one line
+
+
+@dataclass(frozen=True, slots=True)
+class Optimal:
+    """The cuts of least total cost: squared relative distance from the size target, and a price per cut by its seam.
+
+    A cut before a heading or at a blank line is free, at a line it costs 0.2, between sentences 0.5, inside a sentence or
+    behind a heading 1.5. `target`: the size aimed at, as a share of what a chunk may hold. Exact dynamic programme; time
+    grows with the text times the seams in one chunk.
+    """
+
+    target: float = 0.7
+    language: str = "en"
+
+    needs: ClassVar[frozenset[type]] = NOTHING
+
+    def __post_init__(self) -> None:
+        if not 0 < self.target <= 1:
+            raise ConfigError(f"chunk.target is {self.target}; it is a share of the size: above 0, at most 1")
+
+    def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
+        """The pieces of the best split; all of them fit."""
+        units, strength = parts(doc, budget, doc.metadata.get("language", self.language))
+        groups = cheapest(units, PRICES[np.array(strength, np.int64)], budget, self.target)
+        best = whole(doc.text, (Piece(Span(units[a].start, units[b - 1].end)) for a, b in groups))
+        return [Piece(s) for piece in best for s in fit(doc.text, piece.span, budget)]
+
+
+def parts(doc: Document, budget: Budget, language: str = "en") -> tuple[list[Span], list[int]]:
+    """What is never cut further, trimmed and in order, and for each how strong the seam in front of it is."""
+    units, strength = _whole(doc, marks(doc, language))
+    most = max(1, int(PART * budget.fill))
+    starts, ends = budget.indices(units).T
+    if not (ends - starts > most).any():
+        return units, strength
+    small: list[Span] = []
+    strong: list[int] = []
+    for unit, seam, size in zip(units, strength, (ends - starts).tolist(), strict=True):
+        found = [unit] if size <= most else _divided(doc.text, unit, -(-size // most), budget)
+        small += found
+        strong += [seam] + [FORCED] * (len(found) - 1)
+    return small, strong
+
+
+def marks(doc: Document, language: str) -> dict[int, int]:
+    """Where the text may be cut, and how strong each seam is (the strongest of those that fall together)."""
+    text = doc.text
+    found = dict.fromkeys(sentence_starts(text, Span(0, len(text)), language), SENTENCE)
+    found |= {m.end(): BREAK if text.count("\n", *m.span()) > 1 else LINE for m in LINES.finditer(text)}
+    if text.count("\\n") > text.count("\n"):
+        found |= {m.end(): LINE if m[1] and len(m[1]) == 2 else BREAK for m in ESCAPED.finditer(text)}
+    for block in doc.blocks:
+        found |= {part.start: max(LINE, found.get(part.start, 0)) for part in block.parts}
+        found[block.span.start] = BREAK
+    titles = [b.span for b in doc.blocks if b.kind == "heading"]
+    if not titles and not any(b.kind in ("code", "table") for b in doc.blocks):
+        titles = [Span(*m.span()) for m in TITLE.finditer(text)]
+    found |= {start: BREAK for start, _ in titles}
+    return found | {end: FORCED for _, end in titles}
+
+
+def _whole(doc: Document, found: dict[int, int]) -> tuple[list[Span], list[int]]:
+    """The trimmed stretches between the marks; crumbs go with what follows them on the same line."""
+    text = doc.text
+    units: list[Span] = []
+    strength: list[int] = []
+    start, seam = 0, BREAK
+    for cut in (*sorted(found), len(text)):
+        body = text[start:cut]
+        full = body.strip()
+        if full:
+            first = start + len(body) - len(body.lstrip())
+            if units and seam == SENTENCE and units[-1].end - units[-1].start < CRUMB:
+                units[-1] = Span(units[-1].start, first + len(full))
+            else:
+                units.append(Span(first, first + len(full)))
+                strength.append(seam)
+            start, seam = cut, found.get(cut, FORCED)
+        elif cut < len(text):
+            start, seam = cut, FORCED if seam == FORCED else max(seam, found[cut])
+    return units, strength
+
+
+def _divided(text: str, unit: Span, n: int, budget: Budget) -> list[Span]:
+    """About n even parts of an over-long unit, cut at clauses where there are any near, else at white space."""
+    first, last = budget.index(unit.start), budget.index(unit.end)
+    reach = max(0, (last - first) // (4 * n))
+    cuts = []
+    for k in range(1, n):
+        middle = first + (last - first) * k // n
+        at = budget.offset(middle)
+        low, high = max(budget.offset(middle - reach), at - NEAR), min(budget.offset(middle + reach), at + NEAR)
+        found = [m.end() for m in CLAUSE.finditer(text, low, high)] or [m.end() for m in WHITE.finditer(text, low, high)]
+        cuts.append(min(found, key=lambda cut: abs(cut - at)) if found else cluster_start(text, at))
+    return between(text, cuts, unit)
+
+
+def cheapest(units: Sequence[Span], prices: Costs, budget: Budget, target: float) -> list[tuple[int, int]]:
+    """The grouping of least cost, as half-open ranges of units. A unit over the limit stays alone.
+
+    `prices`: of a cut in front of each unit. Exact: each unit is tried as the last of a group with all first ones that fit.
+    """
+    starts, ends = budget.indices(units).T
+    limit = max(1, budget.fill)
+    context = budget.limit - budget.rooms(units)
+    cost = deviation(limit, int(context.max(initial=0)), target)
+    first = np.minimum(starts.searchsorted(ends - limit), np.arange(len(units))).tolist()
+    base = starts - context
+    back: list[int] = []
+    before = prices.copy()  # of unit i: the least cost of all before it, and of the cut in front of it
+    for last, (low, end) in enumerate(zip(first, ends.tolist(), strict=True)):
+        totals = cost.take(end - base[low : last + 1], mode="clip")
+        totals += before[low : last + 1]
+        chosen = int(totals.argmin())
+        least = totals[chosen]
+        if least == np.inf:
+            chosen, least = last - low, before[last] + OVER
+        back.append(low + chosen)
+        if last + 1 < len(units):
+            before[last + 1] += least
+    groups, stop = [], len(units)
+    while stop:
+        groups.append((back[stop - 1], stop))
+        stop = back[stop - 1]
+    return groups[::-1]
+
+
+def deviation(limit: int, context: int, target: float) -> Costs:
+    """What a chunk of each size costs: (limit + context + 2,); infinite above the limit."""
+    goal = max(1.0, target * limit)
+    size = np.arange(limit + context + 2)
+    off = (size - goal) / goal
+    return np.where(size > limit, np.inf, off**2 * np.minimum(1, size / goal))

@@ -1,0 +1,5 @@
+"""`python -m chunkmill` is `chunkmill`."""
+
+from chunkmill.jobs.cli import main
+
+main()
