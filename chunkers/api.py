@@ -60,8 +60,8 @@ def chunking(
     cut = named(strategy, options) if isinstance(strategy, str) else strategy
     if context not in ("none", "headings"):
         raise choose("chunk.context", context, ("none", "headings"))
-    units = share(overlap, size) if isinstance(overlap, str) else overlap
-    whole = size + units if getattr(cut, "overlap_before", False) else size
+    units = share(overlap, getattr(cut, "window", None) or size) if isinstance(overlap, str) else overlap
+    whole, units = cut.sized(size, units) if hasattr(cut, "sized") else (size, units)
     return Chunking(cut, whole, units, unit, context)  # type: ignore[arg-type]
 
 

@@ -166,7 +166,8 @@ Plan: TypeAlias = Generator[Request, Any, list[Piece]]
 class Chunker(Protocol):
     """A strategy: a frozen dataclass whose fields are its configuration.
 
-    One that places its own overlap says so with a class attribute `overlaps = True`.
+    One that places its own overlap says so with a class attribute `overlaps = True`. One whose own fields decide the size or
+    the overlap has `sized(size, overlap)`, which gives both.
     """
 
     needs: ClassVar[frozenset[type]]

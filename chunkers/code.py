@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import metadata
-from itertools import count, pairwise, takewhile
+from itertools import chain, count, pairwise, takewhile
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -32,11 +32,12 @@ GRAMMARS = frozenset(_LANGUAGES.split())
 BROKEN = 4  # a tree with more than one part in so many inside ERROR nodes is not used
 ROUND = 12  # bytes that a hundred steps of the parser get at least; the densest sources measured take 18
 BLOCK = 1 << 16  # bytes handed to the parser at a time
+CLOSERS = 8  # brackets that are kept with what they close while that is divided; more are a unit of their own
 DEEPEST = 400  # columns of indentation; what stands further right doesn't count as the beginning of a line
 
 _COMMENT = re.compile(r"comment|haddock")
 _LEADING = re.compile(r"comment|haddock|decorator|annotation|attribute_|modifiers?$|pragma|^signature$")
-_CLOSERS = frozenset(("end", "fi", "done", "esac"))
+_ENDINGS = frozenset(("end", "fi", "done", "esac"))
 _DEFINITION = re.compile(
     r"class|module|internal_module|method|singleton_method|function|function_clause|subroutine|data_type|newtype|instance|enum|"
     r"message|service|rpc|companion_object|create_(?:table|view|function|index|type|trigger|procedure)|(?:[a-z]+_)*(?:class|"
@@ -140,7 +141,6 @@ class Unit(NamedTuple):
     span: Span
     nodes: Sequence[Node]
     indent: int  # of the line that it begins; -1 if it begins none
-    closes: bool = False  # whether it belongs to what stands before it
 
 
 @dataclass(slots=True)
@@ -220,17 +220,19 @@ class Source:
         yield Unit(self.tight(start, within.end), held, self.indent(held[0]) if held else -1)
 
     def inner(self, unit: Unit) -> Iterator[Unit]:
-        """What a unit that is too long consists of; the unit itself if nothing."""
+        """What a unit that is too long consists of: its largest node divided, or its nodes one by one."""
         main = max((n for n in unit.nodes if n.child_count), key=lambda n: n.end_byte - n.start_byte, default=None)
         if main is None or (main != unit.nodes[0] and not self.budget.fits(self.tight(unit.span.start, self.start(main)))):
             yield from self._each(unit)
             return
         place = unit.nodes.index(main)
-        behind = unit.nodes[place + 1 :]
-        end = min(max(unit.span.start, self.start(behind[0])), unit.span.end) if behind else unit.span.end
-        yield from self.units((*unit.nodes[:place], *_children(main)) if place else _children(main), Span(unit.span.start, end))
-        if behind:
-            yield Unit(self.tight(end, unit.span.end), behind, self.indent(behind[0]), closes=True)
+        ahead, behind = unit.nodes[:place], unit.nodes[place + 1 :]
+        if len(behind) <= CLOSERS:  # they go with the last of the children, as deep as that is divided
+            yield from self.units(chain(ahead, _children(main), behind), unit.span)
+            return
+        end = min(max(unit.span.start, self.start(behind[0])), unit.span.end)
+        yield from self.units(chain(ahead, _children(main)), Span(unit.span.start, end))
+        yield Unit(self.tight(end, unit.span.end), behind, self.indent(behind[0]))
 
     def _each(self, unit: Unit) -> Iterator[Unit]:
         start = unit.span.start
@@ -270,7 +272,7 @@ def _is_body(kind: str) -> bool:
 def _joins(source: Source, left: Node, leading: bool, node: Node) -> bool:
     """Whether a node goes with its left neighbour."""
     if not node.is_named:
-        return not node.type[:1].isalnum() or node.type in _CLOSERS or (leading and source.near(left, node))
+        return not node.type[:1].isalnum() or node.type in _ENDINGS or (leading and source.near(left, node))
     if node.start_byte == node.end_byte or (leading and source.near(left, node)):
         return True
     if node.type == "function_body":
@@ -308,23 +310,15 @@ class _Pieces:
     budget: Budget
     done: list[tuple[Span, Path]] = field(default_factory=list)
     run: Span | None = None
-    last: Span | None = None  # the part of the run that came last
-    before: int = 0  # where the run ends without it
     path: Path | None = None
 
-    def add(self, span: Span, path: Path, closes: bool = False) -> None:
-        """The next span; in the run if that can hold it. A bracket that can't be held takes along what it closes."""
+    def add(self, span: Span, path: Path) -> None:
+        """The next span; in the run if that can hold it."""
         if self.run and not self.overflows(span):
-            if closes and self.last:
-                self.last = Span(self.last.start, span.end)
-            else:
-                self.before, self.last = self.run.end, span
             self.run, self.path = Span(self.run.start, span.end), _shared(self.path, path)
-            return
-        if closes and self.run and self.last and self.before and self.budget.packs(Span(self.last.start, span.end)):
-            self.run, span = Span(self.run.start, self.before), Span(self.last.start, span.end)
-        self.flush()
-        self.run, self.last, self.before, self.path = span, span, 0, path or None
+        else:
+            self.flush()
+            self.run, self.path = span, path or None
 
     def overflows(self, span: Span) -> bool:
         """Whether there is a run that can't hold the span."""
@@ -370,7 +364,7 @@ def divided(source: Source, merge: bool = True) -> list[tuple[Span, Path]]:
         fits = fits and not (pieces.overflows(unit.span) and any(_is_body(n.type) for n in unit.nodes))
         frame.indent, frame.divided = unit.indent if unit.indent >= 0 else frame.indent, not fits
         if fits:
-            pieces.add(unit.span, path, unit.closes)
+            pieces.add(unit.span, path)
             if alone:
                 pieces.flush()
         elif len(unit.nodes) > 1 or (unit.nodes and unit.nodes[0].child_count):

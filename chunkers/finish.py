@@ -16,8 +16,8 @@ from chunkmill.chunkers.base import Budget, Chunker, Document, Offsets, Piece, S
 from chunkmill.chunkers.errors import ConfigError, DocumentError
 from chunkmill.chunkers.measure import Tokenizer, tokenizer
 from chunkmill.chunkers.pack import fit
-from chunkmill.chunkers.seams import CLUSTER, cluster_start, trim
-from chunkmill.chunkers.structure import BREAK, NO_CONTEXT, Contexts, heading_contexts, outline, pages
+from chunkmill.chunkers.seams import CLUSTER, cluster_start, plain, trim
+from chunkmill.chunkers.structure import BREAK, NO_CONTEXT, SHARE, Contexts, heading_contexts, outline, pages
 
 
 class Chunk(NamedTuple):
@@ -100,7 +100,7 @@ class Chunking:
 
 def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget, contexts: Contexts) -> list[Chunk]:
     """Chunks out of pieces. Every leaf is within the limit by an exact count, has some text, and keeps its order."""
-    leaves = [p for p in pieces if not p.level and not p.text]
+    leaves = _with_room([p for p in pieces if not p.level and not p.text], chunking, budget)
     _check(doc, pieces, leaves, getattr(chunking.strategy, "covers", True))
     bodies, sizes = _bounded(doc.text, leaves, chunking, budget)
     spans = [p.span for p in bodies]
@@ -155,6 +155,7 @@ def _bounded(text: str, leaves: Sequence[Piece], chunking: Chunking, budget: Bud
     for leaf, whole, room in zip(leaves, fits.tolist(), rooms.tolist(), strict=True):
         spans = [trim(text, *leaf.span)] if whole else fit(text, leaf.span, budget.within(room))
         parts += [leaf if s == leaf.span else leaf._replace(span=s) for s in spans if s.start < s.end]
+    parts = _unbroken(text, parts)
     sizes = exact(text, [p.span for p in parts], budget, chunking.unit)
     rooms = _rooms(parts, chunking, budget)
     if (np.array(sizes) <= rooms).all():
@@ -167,13 +168,36 @@ def _bounded(text: str, leaves: Sequence[Piece], chunking: Chunking, budget: Bud
     return done, exact(text, [p.span for p in done], budget, chunking.unit)
 
 
+def _unbroken(text: str, parts: list[Piece]) -> list[Piece]:
+    """The parts with a boundary inside a grapheme cluster moved to the cluster's start, unless a part would be empty."""
+    for i in range(1, len(parts)):
+        left, right = parts[i - 1].span, parts[i].span
+        if left.end != right.start or plain(text, right.start):
+            continue
+        start = cluster_start(text, right.start)
+        if left.start < start < right.start and (before := trim(text, left.start, start)).start < before.end:
+            parts[i - 1] = parts[i - 1]._replace(span=before)
+            parts[i] = parts[i]._replace(span=Span(start, right.end))
+    return parts
+
+
 def _rooms(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> Offsets:
     """The units that the body of each piece may have: the limit less its own context, or else less that of its place."""
     rooms = budget.rooms([p.span for p in pieces])
     if any(p.context for p in pieces):
         extra = np.array(_extra([p.context for p in pieces], chunking.unit), np.int64)
-        rooms = np.where(extra > 0, np.maximum(1, budget.limit - extra), rooms)
+        rooms = np.maximum(1, rooms - extra)
     return rooms
+
+
+def _with_room(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> list[Piece]:
+    """The pieces; one whose own context is over its share and would push some of the body out comes without it."""
+    if not any(p.context for p in pieces):
+        return list(pieces)
+    rooms, index = budget.rooms([p.span for p in pieces]), budget.indices([p.span for p in pieces])
+    extra = np.array(_extra([p.context for p in pieces], chunking.unit), np.int64)
+    dropped = (extra > rooms // SHARE) & (index[:, 1] - index[:, 0] > rooms - extra)
+    return [p._replace(context="") if drop else p for p, drop in zip(pieces, dropped.tolist(), strict=True)]
 
 
 def _shrunk(text: str, span: Span, size: int, room: int, unit: Tokenizer, budget: Budget) -> list[Span]:
@@ -219,8 +243,11 @@ def _halves(text: str, span: Span) -> list[Span]:
 
 
 def _apart(pieces: Sequence[Piece]) -> list[bool]:
-    """Which pieces take no overlap: those of another kind than the one before, and those that bring their own context."""
-    return [bool(p.context) or p.kind != before.kind for before, p in pairwise([*pieces[:1], *pieces])]
+    """Which pieces take no overlap: those of another kind than the one before, whole rows and records, and those that bring
+    their own context.
+    """
+    whole = ("table", "record")
+    return [bool(p.context) or p.kind != before.kind or p.kind in whole for before, p in pairwise([*pieces[:1], *pieces])]
 
 
 def _overlapped(
@@ -296,7 +323,7 @@ def _safe(text: str, span: Span) -> tuple[int, int]:
 def _chunks(doc: Document, done: Sequence[Finished], chunking: Chunking, contexts: Contexts) -> list[Chunk]:
     headings, paged = outline(doc), pages(doc.blocks)
     texts = [p.text or doc.text[p.span.start : p.span.end] for p, _, _ in done]
-    context = [p.context or (contexts.of(body) if contexts.texts else "") for p, body, _ in done]
+    context = [BREAK.join(filter(None, (contexts.of(body), p.context))) for p, body, _ in done]
     ids = identities(doc.id, [p.level for p, _, _ in done], texts)
     parents = _parents([p for p, _, _ in done], ids)
     extra = _extra(context, chunking.unit)

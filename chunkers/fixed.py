@@ -22,6 +22,10 @@ class Fixed:
     needs: ClassVar[frozenset[type]] = NOTHING
     overlaps: ClassVar[bool] = True
 
+    def sized(self, size: int, overlap: int) -> tuple[int, int]:
+        """What a window holds, and what of it is overlap."""
+        return (size + overlap if self.overlap_before else size), overlap
+
     def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
         """The windows, in order."""
         return [

@@ -93,7 +93,9 @@ class Job(Settings):
     def chunking(self) -> Chunking:
         """How documents are cut. Sizes in tokens are those of the model's tokenizer, else of `cl100k_base`."""
         c = self.chunk
-        return chunking(c.strategy, c.options, size=c.size, overlap=c.overlap, unit=self._unit(), context=c.context)
+        stepped = "step" in c.options and "overlap" not in c.model_fields_set  # the default would contradict it
+        overlap = 0 if stepped else c.overlap
+        return chunking(c.strategy, c.options, size=c.size, overlap=overlap, unit=self._unit(), context=c.context)
 
     def _unit(self) -> str:
         if self.chunk.unit != "tokens":
