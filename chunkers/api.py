@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from chunkmill.chunkers.base import Budget, Chunker, Document, Piece
@@ -25,6 +26,7 @@ def chunk(
     overlap: int | str = 0,
     unit: str | Tokenizer = "cl100k_base",
     context: str = "none",
+    min_size: int = 0,
     answers: Answers | None = None,
     **options: Any,
 ) -> list[Chunk]:
@@ -35,7 +37,7 @@ def chunk(
     (`{Embed: f}` with
     f(list of texts) → float32 (n, dim), unit rows). Raises ConfigError and DocumentError.
     """
-    cut = chunking(strategy, options, size=size, overlap=overlap, unit=unit, context=context)
+    cut = chunking(strategy, options, size=size, overlap=overlap, unit=unit, context=context, min_size=min_size)
     doc = source if isinstance(source, Document) else document(source)
     if missing := [kind for kind in cut.strategy.needs if kind not in (answers or {})]:
         raise ConfigError(f"the strategy asks for {missing[0].__name__}; pass answers={{{missing[0].__name__}: function}}")
@@ -53,6 +55,7 @@ def chunking(
     overlap: int | str = 0,
     unit: str | Tokenizer = "cl100k_base",
     context: str = "none",
+    min_size: int = 0,
 ) -> Chunking:
     """What a user's settings mean: `overlap` may be a share of the size (`"15%"`). Raises ConfigError."""
     if options and not isinstance(strategy, str):
@@ -62,7 +65,9 @@ def chunking(
         raise choose("chunk.context", context, ("none", "headings"))
     units = share(overlap, getattr(cut, "window", None) or size) if isinstance(overlap, str) else overlap
     whole, units = cut.sized(size, units) if hasattr(cut, "sized") else (size, units)
-    return Chunking(cut, whole, units, unit, context)  # type: ignore[arg-type]
+    if min_size and hasattr(cut, "min_size"):  # a strategy that has a use of its own for it
+        cut, min_size = replace(cut, min_size=min_size), 0  # type: ignore[type-var]
+    return Chunking(cut, whole, units, unit, context, min_size)  # type: ignore[arg-type]
 
 
 def share(overlap: str, size: int) -> int:

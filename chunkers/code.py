@@ -86,15 +86,21 @@ class Code:
 
 @lru_cache(maxsize=1)
 def missing() -> str:
-    """Why there are no grammars, and the way out; empty if there are. From 1.0 on their package downloads them when used."""
-    try:
-        version = metadata.version("tree-sitter-language-pack")
-    except metadata.PackageNotFoundError:
-        version = ""
-    if version.startswith("0."):
+    """What the strategy lacks, and the way out; empty if nothing.
+
+    From 1.0 on the package of grammars downloads them when used; a tree-sitter before 0.26.1 crashes when a parse is watched.
+    """
+    parser, grammars = _version("tree-sitter"), _version("tree-sitter-language-pack")
+    if parser >= (0, 26, 1) and (0,) < grammars < (1,):
         return ""
-    found = f", and tree-sitter-language-pack {version} would download them" if version else ""
-    return f'the strategy code needs the grammars of languages{found}: pip install "chunkmill[code]"'
+    return 'the strategy code needs tree-sitter and its grammars, in versions that work: pip install "chunkmill[code]"'
+
+
+def _version(package: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in re.findall(r"\d+", metadata.version(package)))
+    except metadata.PackageNotFoundError:
+        return ()
 
 
 def parsed(text: str, language: str) -> Node | None:

@@ -52,7 +52,7 @@ class Chunking:
     """How documents are cut: a strategy and what all strategies share.
 
     `size` and `overlap` are in the unit of `tokenizer`: `chars`, `words`, an encoding (`cl100k_base`), or a model's own
-    `tokenizer.json`; any other `Tokenizer` will do.
+    `tokenizer.json`; any other `Tokenizer` will do. A chunk below `min_size` is joined with a neighbour where both fit.
     """
 
     strategy: Chunker
@@ -60,6 +60,7 @@ class Chunking:
     overlap: int = 0
     tokenizer: str | Tokenizer = "cl100k_base"
     context: Literal["none", "headings"] = "none"
+    min_size: int = 0
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -68,6 +69,9 @@ class Chunking:
             raise ConfigError(
                 f"chunk.overlap is {self.overlap} with chunk.size {self.size}; it must be 0 or more and less than the size"
             )
+
+        if not 0 <= self.min_size <= self.size:
+            raise ConfigError(f"chunk.min_size is {self.min_size} with chunk.size {self.size}; it must be from 0 to the size")
 
     @property
     def limit(self) -> int:
@@ -103,6 +107,8 @@ def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: B
     leaves = _with_room([p for p in pieces if not p.level and not p.text], chunking, budget)
     _check(doc, pieces, leaves, getattr(chunking.strategy, "covers", True))
     bodies, sizes = _bounded(doc.text, leaves, chunking, budget)
+    if chunking.min_size and not getattr(chunking.strategy, "overlaps", False):
+        bodies, sizes = _joined(doc.text, bodies, sizes, chunking, budget)
     spans = [p.span for p in bodies]
     if getattr(chunking.strategy, "overlaps", False):
         bodies, sizes = _uncontained(bodies, sizes)
@@ -224,6 +230,27 @@ def _healed(text: str, parts: Sequence[Span], room: int, unit: Tokenizer, budget
         if part.start < part.end:
             healed.append(part)
     return healed
+
+
+def _joined(
+    text: str, pieces: Sequence[Piece], sizes: Sequence[int], chunking: Chunking, budget: Budget
+) -> tuple[list[Piece], list[int]]:
+    """The pieces, each below `min_size` joined with the one before, or else the next one with it, where both fit together.
+
+    Pieces of different kinds, and those with a context of their own, stay apart.
+    """
+    rooms = _rooms(pieces, chunking, budget).tolist()
+    kept: list[tuple[Piece, int, int]] = []
+    for piece, size, room in zip(pieces, sizes, rooms, strict=True):
+        if kept and min(size, kept[-1][1]) < chunking.min_size and not (piece.context or kept[-1][0].context):
+            before, _, before_room = kept[-1]
+            span = Span(before.span.start, piece.span.end)
+            (together,) = exact(text, [span], budget, chunking.unit)
+            if together <= before_room - chunking.overlap and piece.kind == before.kind:
+                kept[-1] = (before._replace(span=span), together, before_room)
+                continue
+        kept.append((piece, size, room))
+    return [p for p, _, _ in kept], [n for _, n, _ in kept]
 
 
 def _uncontained(pieces: Sequence[Piece], sizes: Sequence[int]) -> tuple[list[Piece], list[int]]:

@@ -98,8 +98,8 @@ class Tiktoken:
         self._fast = faster(self._encoding)
         tokens = {rank: token for token, rank in self._encoding._mergeable_ranks.items()}
         table = [tokens.get(rank, b"") for rank in range(max(tokens) + 1)]
-        self._bytes = np.array([len(t) for t in table], np.int64)
-        self._lead = np.array([len(t) - len(t.lstrip()) if t.strip() else 0 for t in table], np.int64)
+        self._bytes = np.array([len(t) for t in table], np.uint8)  # no token is longer than 128 bytes
+        self._lead = np.array([len(t) - len(t.lstrip()) if t.strip() else 0 for t in table], np.uint8)
 
     def __reduce__(self) -> tuple[Callable[[str], Tokenizer], tuple[str]]:
         return tokenizer, (self.name,)
@@ -110,7 +110,7 @@ class Tiktoken:
         ids = best.encode_to_numpy(text, disallowed_special=())
         begins = np.empty(len(ids), np.int64)
         begins[:1] = 0
-        np.cumsum(self._bytes[ids[:-1]], out=begins[1:])
+        np.cumsum(self._bytes[ids[:-1]], dtype=np.int64, out=begins[1:])
         begins += self._lead[ids]
         return begins if text.isascii() else code_points(text, begins)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from chunkmill.chunkers.anchor import pack_anchored
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
+from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.pack import fit, pack
 from chunkmill.chunkers.recursive import anchored
 from chunkmill.chunkers.seams import sentences
@@ -17,19 +20,54 @@ class Sentence:
     """Whole sentences, as many as fit; one that alone is over the limit is cut at words.
 
     `language`: ISO 639-1 code of the text; the document's own `language` goes first where its metadata name one.
-    `stable`: packed at boundaries that an edit elsewhere leaves alone, else greedily.
+    `stable`: packed at boundaries that an edit elsewhere leaves alone, else greedily. `overlap_sentences`: a chunk begins with
+    so many of the last sentences of the one before, as far as they fit (then it is packed greedily).
     """
 
     language: str = "en"
     stable: bool = True
+    overlap_sentences: int = 0
 
     needs: ClassVar[frozenset[type]] = NOTHING
+
+    def __post_init__(self) -> None:
+        if self.overlap_sentences < 0:
+            raise ConfigError(f"chunk.overlap_sentences is {self.overlap_sentences}; it must be 0 or more")
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the overlap is placed here."""
+        return self.overlap_sentences > 0
+
+    def sized(self, size: int, overlap: int) -> tuple[int, int]:
+        """The overlap is in sentences or in units, not both."""
+        return size, 0 if self.overlaps else overlap
 
     def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
         """The packed sentences, in order."""
         parts = sentences(doc.text, language=doc.metadata.get("language", self.language))
+        if self.overlaps:
+            short = [s for part in parts for s in fit(doc.text, part, budget)]
+            return [Piece(s) for s in overlapping(short, budget, self.overlap_sentences)]
         packed = pack_anchored(doc.text, parts, budget) if self.stable else pack(parts, budget)
         return [Piece(s) for span in packed for s in fit(doc.text, span, budget)]
+
+
+def overlapping(parts: Sequence[Span], budget: Budget, repeated: int) -> list[Span]:
+    """Parts packed greedily, each span beginning with up to `repeated` parts of the one before; every span ends further on."""
+    last = budget.indices(parts)[:, 1].tolist() if parts else []
+    spans: list[Span] = []
+    begin, end = 0, 0
+    while end < len(parts):
+        reach = budget.index(parts[begin].start) + budget.room(parts[begin].start)
+        stop = bisect_right(last, reach, begin)
+        if stop <= end and begin < end:  # with so many repeated nothing new fits
+            begin += 1
+            continue
+        end = max(stop, begin + 1)
+        spans.append(Span(parts[begin].start, parts[end - 1].end))
+        begin = max(begin + 1, end - repeated)
+    return spans
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from chunkmill.chunkers.measure import Tokenizer
 
 Path = tuple[str, ...]
 JOINT = " > "  # between the headings of a path
-BREAK = "\n\n"  # between the context and the body, in what is embedded
+BREAK = "\n"  # between the context and the body, in what is embedded
 SHARE = 3  # a context may take one part in so many of the limit
 
 

@@ -43,6 +43,7 @@ class ChunkSettings(BaseModel):
     overlap: int | str = "12.5%"
     unit: str = "tokens"
     context: Literal["none", "headings"] = "none"
+    min_size: int = 0
 
     @property
     def options(self) -> dict[str, Any]:
@@ -95,7 +96,8 @@ class Job(Settings):
         c = self.chunk
         stepped = "step" in c.options and "overlap" not in c.model_fields_set  # the default would contradict it
         overlap = 0 if stepped else c.overlap
-        return chunking(c.strategy, c.options, size=c.size, overlap=overlap, unit=self._unit(), context=c.context)
+        shared: dict[str, Any] = {"size": c.size, "unit": self._unit(), "context": c.context, "min_size": c.min_size}
+        return chunking(c.strategy, c.options, overlap=overlap, **shared)
 
     def _unit(self) -> str:
         if self.chunk.unit != "tokens":

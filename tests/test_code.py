@@ -344,10 +344,13 @@ def test_error_recovery_is_stopped_by_its_steps(monkeypatch):
     assert parsed("x = 1\n" * 5000, "python") is None
 
 
-@pytest.mark.parametrize("version", ["", "1.25.0"])
-def test_without_the_extra_the_error_names_it(monkeypatch, version):
+VERSIONS = [("", ""), ("0.26.1", ""), ("", "0.13.0"), ("0.26.1", "1.25.0"), ("0.25.2", "0.13.0")]
+
+
+@pytest.mark.parametrize(("parser", "grammars"), VERSIONS)
+def test_without_the_extra_the_error_names_it(monkeypatch, parser, grammars):
     def installed(name):
-        if not version:
+        if not (version := {"tree-sitter": parser, "tree-sitter-language-pack": grammars}[name]):
             raise code.metadata.PackageNotFoundError(name)
         return version
 

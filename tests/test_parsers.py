@@ -270,7 +270,7 @@ def test_bytes_in_no_encoding_are_refused_not_guessed() -> None:
     with pytest.raises(DocumentError) as caught:
         one(bytes((i * 89 + i * i * 7) % 128 + 128 for i in range(4000)), "a.txt")
 
-    assert caught.value.kind == "unreadable"
+    assert caught.value.kind == "undecodable"
 
 
 def test_a_lone_surrogate_is_replaced_and_counted_and_a_pair_is_joined() -> None:

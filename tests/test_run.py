@@ -171,7 +171,7 @@ def test_vectors_belong_to_their_chunks(ray_here, corpus, tmp_path, offline_mode
 
     chunks = chunks_of(tmp_path / "out")
     vectors = np.array([c["vector"] for c in chunks], np.float32)
-    texts = [f"{c['context']}\n\n{c['text']}" if c["context"] else c["text"] for c in chunks]
+    texts = [f"{c['context']}\n{c['text']}" if c["context"] else c["text"] for c in chunks]
     assert any(c["context"] == "Guide > Lamp" for c in chunks)
     assert summary.chunks == len(chunks) > 10
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)

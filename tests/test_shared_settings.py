@@ -1,0 +1,96 @@
+"""What all strategies share: overlap, the smallest size, context, the size of what is embedded."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkmill.chunkers.api import chunk, chunk_all, chunking
+from chunkmill.chunkers.base import Block, Document, Span
+from chunkmill.chunkers.errors import ConfigError
+from test_promises import check_cover, check_limit, check_order, check_slices
+from vocabulary import ANSWERS, documents
+
+TEXT = "One fish. Two fish. Red fish. Blue fish. Old fish. New fish."
+
+
+def texts(chunks):
+    return [c.text for c in chunks]
+
+
+def test_sentences_are_repeated_as_told():
+    chunks = chunk(TEXT, "sentence", size=6, unit="words", overlap_sentences=1)
+
+    assert texts(chunks) == ["One fish. Two fish. Red fish.", "Red fish. Blue fish. Old fish.", "Old fish. New fish."]
+
+
+def test_a_share_is_of_the_size():
+    words = "a b c d e f g h i j"
+
+    assert texts(chunk(words, "fixed", size=4, overlap="50%", unit="words")) == ["a b c d", "c d e f", "e f g h", "g h i j"]
+
+
+def test_overlap_gives_way_to_a_whole_sentence():
+    text = " ".join(f"{p}{i}" + ("." if i == 9 else "") for p in "abcd" for i in range(1, 10))
+
+    chunks = chunk(text, "sentence", size=10, overlap=4, unit="words")
+
+    assert 4 <= len(chunks) <= 8
+    assert all(c.n_tokens <= 10 for c in chunks)
+
+
+def test_a_chunk_below_the_smallest_size_is_joined_where_both_fit():
+    text = "# A\n\nx\n\n# B\n\n" + "long words here " * 5
+    blocks = (Block("heading", Span(0, 3), 1), Block("heading", Span(8, 11), 1))
+    doc = Document("d", "", text, blocks)
+
+    assert len(chunk(doc, "section", size=120, unit="chars")) == 2
+    assert len(chunk(doc, "section", size=120, unit="chars", min_size=20)) == 1
+    assert len(chunk(doc, "section", size=85, unit="chars", min_size=20)) == 2, "the limit is harder than the smallest size"
+
+
+@given(doc=documents(), min_size=st.integers(1, 12), overlap=st.integers(0, 3), context=st.sampled_from(["none", "headings"]))
+@settings(max_examples=150, deadline=None)
+def test_joining_keeps_the_promises(doc, min_size, overlap, context):
+    cut = chunking("recursive", size=16, overlap=overlap, unit="words", context=context, min_size=min_size)
+
+    (chunks,) = chunk_all([doc], cut, ANSWERS)
+
+    check_slices(doc, chunks)
+    check_cover(doc, chunks)
+    check_order(chunks)
+    check_limit(chunks, cut)
+
+
+def test_the_heading_path_is_embedded_once_and_counted():
+    doc = Document("d", "", "# Soil pH\n\nLime raises it.", (Block("heading", Span(0, 9), 1, None, (), "Soil pH"),))
+
+    whole = chunk(doc, "section", size=50, unit="words", context="headings")
+    cut = chunk(doc, "recursive", size=5, unit="words", context="headings")
+
+    assert [c.embedded.count("Soil pH") for c in whole] == [1]
+    assert [(c.context, c.text, c.n_tokens) for c in cut if c.context] == []
+    assert cut[-1].heading_path == ("Soil pH",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"size": 10, "overlap": 10}, "less than the size"),
+        ({"size": 10, "overlap": -1}, "0 or more"),
+        ({"size": 0}, "1 or more"),
+        ({"size": 10, "min_size": 11}, "from 0 to the size"),
+        ({"size": 10, "overlap": "lots"}, "15%"),
+        ({"size": 10, "unit": "furlongs"}, "choose one of"),
+        ({"size": 10, "context": "titles"}, "headings"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, says):
+    with pytest.raises(ConfigError, match=says):
+        chunk("any text", "recursive", **settings)
+
+
+def test_settings_of_a_strategy_given_as_an_object_are_refused():
+    from chunkmill.chunkers.fixed import Fixed
+
+    with pytest.raises(ConfigError, match="overlap_before"):
+        chunk("any text", Fixed(), overlap_before=True)
