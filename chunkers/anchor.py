@@ -53,13 +53,13 @@ def pack_anchored(text: str, parts: Sequence[Span], budget: Budget, strengths: S
 
 def noise(text: str, parts: Sequence[Span]) -> Floats:
     """For the seam before each part a number in [0, NOISE), by the text behind the seam."""
-    code = np.frombuffer(text.encode("ascii" if text.isascii() else "utf-32-le"), np.uint8 if text.isascii() else np.uint32)
     starts = np.fromiter((p[0] for p in parts), np.int64, len(parts))
     mixed = np.empty(len(parts), np.uint64)
     for i in range(0, len(parts), SLAB):
         at = starts[i : i + SLAB, None] + np.arange(HASHED)
-        behind = np.where(at < len(code), code[np.minimum(at, len(code) - 1)], 0).astype(np.uint64)
-        mixed[i : i + SLAB] = (behind * WEIGHTS).sum(axis=1, dtype=np.uint64)
+        first, end = int(at[0, 0]), int(at[-1, -1]) + 1
+        code = np.frombuffer(text[first:end].ljust(end - first, "\0").encode("utf-32-le"), np.uint32)
+        mixed[i : i + SLAB] = (code[at - first].astype(np.uint64) * WEIGHTS).sum(axis=1, dtype=np.uint64)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
     return (mixed >> np.uint64(11)).astype(np.float64) * (NOISE / (1 << 53))
 

@@ -136,7 +136,7 @@ class Piece(NamedTuple):
     """What a strategy decides about one future chunk.
 
     `level` 0 is a leaf; a parent has a higher one. `context` is read by the model in front of the body. `text` is set only
-    where a model wrote it: the span is then its evidence.
+    where a model wrote it: the span is then its evidence. `path` (the names of the symbols around it) goes before the headings.
     """
 
     span: Span
@@ -144,6 +144,7 @@ class Piece(NamedTuple):
     context: str = ""
     text: str = ""
     kind: str = "text"
+    path: tuple[str, ...] = ()
 
 
 class Embed(NamedTuple):

@@ -10,7 +10,7 @@ from importlib import metadata
 from itertools import chain, count, pairwise, takewhile
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
-import numpy as np
+import regex
 
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError
@@ -35,6 +35,12 @@ BLOCK = 1 << 16  # bytes handed to the parser at a time
 CLOSERS = 8  # brackets that are kept with what they close while that is divided; more are a unit of their own
 DEEPEST = 400  # columns of indentation; what stands further right doesn't count as the beginning of a line
 
+# White space and marks without width, operators, letters: all else is met in literals and comments, where a letter will do.
+_STAND_INS = (
+    (regex.compile(r"[^\S\0-\x7f]|\p{Cf}"), " "),
+    (regex.compile(r"[^\P{Sm}\0-\x7f]"), "+"),
+    (regex.compile(r"[^\0-\x7f]"), "a"),
+)
 _COMMENT = re.compile(r"comment|haddock")
 _LEADING = re.compile(r"comment|haddock|decorator|annotation|attribute_|modifiers?$|pragma|^signature$")
 _ENDINGS = frozenset(("end", "fi", "done", "esac"))
@@ -81,7 +87,7 @@ class Code:
         if root is None:
             spans = split(doc.text, Span(0, len(doc.text)), budget, PRESETS.get(name, TEXT))
             return [Piece(s, kind="code") for s in spans]
-        return [Piece(span, kind="code") for span, path in divided(Source(doc.text, root, budget), self.merge)]
+        return [Piece(span, kind="code", path=path) for span, path in divided(Source(doc.text, root, budget), self.merge)]
 
 
 @lru_cache(maxsize=1)
@@ -104,7 +110,8 @@ def _version(package: str) -> tuple[int, ...]:
 
 
 def parsed(text: str, language: str) -> Node | None:
-    """The root of the syntax tree; None where too much of the text makes no sense in this language.
+    """The root of the syntax tree, with offsets in code points; None where too much of the text makes no sense in this
+    language.
 
     Recovery from errors can take exponential time; it is stopped by a count of steps, not by a clock, so that the same text
     always gets the same answer.
@@ -112,7 +119,7 @@ def parsed(text: str, language: str) -> Node | None:
     from tree_sitter import Parser
     from tree_sitter_language_pack import get_language
 
-    data = text.encode("utf-8", "surrogatepass")
+    data = _ascii(text)
     rounds, most = count(), 100 + len(data) // ROUND
     try:
         tree = Parser(get_language(cast("SupportedLanguage", language))).parse(
@@ -121,6 +128,17 @@ def parsed(text: str, language: str) -> Node | None:
     except ValueError:  # what the binding raises when it is told to stop
         return None
     return None if _broken(tree.root_node) else tree.root_node
+
+
+def _ascii(text: str) -> bytes:
+    """The text with one ASCII character for each code point: offsets in the tree are offsets in the text.
+
+    Grammars ask C's `isalpha` about any code point and read outside of its table, which crashes the process.
+    """
+    if not text.isascii():
+        for pattern, stand_in in _STAND_INS:
+            text = pattern.sub(stand_in, text)
+    return text.encode()
 
 
 def _broken(root: Node) -> bool:
@@ -149,47 +167,29 @@ class Unit(NamedTuple):
     indent: int  # of the line that it begins; -1 if it begins none
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Source:
-    """A text with its tree: the tree's byte offsets come out as code points, at boundaries of grapheme clusters."""
+    """A text with its tree, and the budget that decides how far it is divided."""
 
     text: str
     root: Node
     budget: Budget
-    plain: bool = False
-    at: Sequence[int] = ()  # of each byte: how many code points begin before it
-
-    def __post_init__(self) -> None:
-        self.plain = self.text.isascii()
-        if self.plain:
-            self.at = range(len(self.text) + 1)
-            return
-        data = np.frombuffer(self.text.encode("utf-8", "surrogatepass"), np.uint8)
-        before = np.zeros(len(data) + 1, np.int32)
-        np.cumsum((data & 0xC0) != 0x80, out=before[1:], dtype=np.int32)
-        self.at = memoryview(before)  # type: ignore[arg-type]
 
     def start(self, node: Node) -> int:
         """Where the node begins."""
-        offset = self.at[node.start_byte]
-        return offset if self.plain else cluster_start(self.text, offset)
-
-    def end(self, node: Node) -> int:
-        """Where the node ends; some end behind their line break."""
-        return self.at[node.end_byte]
+        return cluster_start(self.text, node.start_byte)
 
     def indent(self, node: Node) -> int:
         """How far in the node stands if it begins its line, else -1."""
         column = node.start_point.column
         if column > DEEPEST:
             return -1
-        start = self.at[node.start_byte]
-        before = self.text[self.at[node.start_byte - column] : start]
-        return len(before) if not before or before.isspace() else -1
+        before = self.text[node.start_byte - column : node.start_byte]
+        return column if not before or before.isspace() else -1
 
     def near(self, left: Node, right: Node) -> bool:
         """Whether there is no blank line between the two."""
-        return self.text.count("\n", max(0, self.end(left) - 1), self.at[right.start_byte]) < 2
+        return self.text.count("\n", max(0, left.end_byte - 1), right.start_byte) < 2
 
     def tight(self, start: int, end: int) -> Span:
         """The span without white space at its ends, found without a copy of what is between."""
@@ -202,7 +202,7 @@ class Source:
 
     def slice(self, node: Node) -> str:
         """What the node says, in one line; empty if that is too long for a name."""
-        start, end = self.at[node.start_byte], self.at[node.end_byte]
+        start, end = node.byte_range
         return " ".join(self.text[start:end].split()) if end - start <= _LONGEST_NAME else ""
 
     def units(self, nodes: Iterable[Node], within: Span) -> Iterator[Unit]:

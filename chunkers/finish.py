@@ -367,7 +367,7 @@ def _chunks(doc: Document, done: Sequence[Finished], chunking: Chunking, context
             piece.span.end,
             paged.of(piece.span.start) if paged.numbers else None,
             paged.of(piece.span.end - 1) if paged.numbers else None,
-            headings.of(doc.text, body, piece.span.end) if headings.paths else (),
+            piece.path or (headings.of(doc.text, body, piece.span.end) if headings.paths else ()),
             texts[i],
             context[i],
             size + extra[i] + specials,

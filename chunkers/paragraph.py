@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from chunkmill.chunkers.anchor import pack_anchored
 from chunkmill.chunkers.base import NOTHING, Block, Budget, Document, Piece, Span
 from chunkmill.chunkers.pack import pack
-from chunkmill.chunkers.recursive import split
+from chunkmill.chunkers.recursive import anchored, split
 from chunkmill.chunkers.seams import BLANK_LINE, between
 
 
@@ -17,14 +18,20 @@ class Paragraph:
     """Whole paragraphs, as many as fit; one that alone is over the limit is split at lines, sentences, words.
 
     A paragraph is a block of the document (a list, a table or a quote is one too), or what stands between blank lines
-    where the document has no blocks. A heading stays with what follows it.
+    where the document has no blocks. A heading stays with what follows it. `stable`: packed and split at boundaries that an
+    edit elsewhere leaves alone, else greedily.
     """
+
+    stable: bool = True
 
     needs: ClassVar[frozenset[type]] = NOTHING
 
     def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
         """The packed paragraphs, in order."""
-        return [Piece(s) for packed in pack(paragraphs(doc), budget) for s in split(doc.text, packed, budget)]
+        parts = paragraphs(doc)
+        packed = pack_anchored(doc.text, parts, budget) if self.stable else pack(parts, budget)
+        divide = anchored if self.stable else split
+        return [Piece(s) for span in packed for s in divide(doc.text, span, budget)]
 
 
 def paragraphs(doc: Document) -> list[Span]:

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from chunkmill.chunkers import presets
 from chunkmill.chunkers.anchor import pack_anchored
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError, choose
@@ -22,11 +23,7 @@ SENTENCE = "{sentence}"  # in a list of separators: the end of a sentence, as th
 # What ends a sentence, looked at without a dictionary: good enough to choose among places to cut.
 ENDS = r"""(?:(?<=[.!?])|(?<=[.!?]["')\]”’]))\s++(?![a-z])|(?<=[。！？])"""
 TEXT = (r"\n[ \t\r]*\n", r"\n", ENDS, r"\s")
-PRESETS: dict[str, tuple[str, ...]] = {
-    "text": TEXT,
-    "markdown": (r"\n#{1,6} ", r"```\n", r"\n\*\*\*+\n", r"\n---+\n", r"\n___+\n", r"\n\n", r"\n", r" "),
-    "python": (r"\nclass ", r"\ndef ", r"\n\tdef ", r"\n\n", r"\n", r" "),
-}
+PRESETS = {"text": TEXT, **presets.PRESETS}
 
 
 @dataclass(frozen=True, slots=True)

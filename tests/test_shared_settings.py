@@ -94,3 +94,12 @@ def test_settings_of_a_strategy_given_as_an_object_are_refused():
 
     with pytest.raises(ConfigError, match="overlap_before"):
         chunk("any text", Fixed(), overlap_before=True)
+
+
+def test_code_says_which_symbol_a_chunk_belongs_to():
+    pytest.importorskip("tree_sitter_language_pack", reason="the grammars come with the extra chunkmill[code]")
+    source = "class Lamp:\n    def light(self):\n        return 1\n\n    def dim(self):\n        return 0\n"
+
+    chunks = chunk(source, "code", size=60, unit="chars", language="python")
+
+    assert [c.heading_path for c in chunks if "dim" in c.text][-1] == ("Lamp", "dim")
