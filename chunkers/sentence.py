@@ -17,7 +17,8 @@ from chunkmill.chunkers.seams import sentences
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Whole sentences, as many as fit; one that alone is over the limit is cut at words.
+    """Whole sentences, as many as fit; one that alone is over the limit is cut at lines, at what may end a
+    sentence, at words.
 
     `language`: ISO 639-1 code of the text; the document's own `language` goes first where its metadata name one.
     `stable`: packed at boundaries that an edit elsewhere leaves alone, else greedily. `overlap_sentences`: a chunk begins with
@@ -50,7 +51,8 @@ class Sentence:
             short = [s for part in parts for s in fit(doc.text, part, budget)]
             return [Piece(s) for s in overlapping(short, budget, self.overlap_sentences)]
         packed = pack_anchored(doc.text, parts, budget) if self.stable else pack(parts, budget)
-        return [Piece(s) for span in packed for s in fit(doc.text, span, budget)]
+        divide = anchored if self.stable else fit
+        return [Piece(s) for span in packed for s in divide(doc.text, span, budget)]
 
 
 def overlapping(parts: Sequence[Span], budget: Budget, repeated: int) -> list[Span]:
