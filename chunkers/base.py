@@ -83,6 +83,10 @@ class Budget:
     def indices(self, spans: Sequence[Span]) -> Offsets:
         """`index` of the starts and ends of many spans at once: (n, 2)."""
         offsets = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans)).reshape(-1, 2)
+        return self.indices_of(offsets)
+
+    def indices_of(self, offsets: Offsets) -> Offsets:
+        """`index` of many offsets at once."""
         found: Offsets = offsets if self.starts is None else self.starts.searchsorted(offsets)
         return found
 

@@ -15,6 +15,7 @@ from chunkmill.chunkers.anchor import pack_anchored
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.pack import fit, pack
+from chunkmill.chunkers.scan import Gaps, text_gaps
 from chunkmill.chunkers.seams import between, sentence_starts, trim
 
 GRAINS = 8  # of a chunk: what is smaller is not divided before packing
@@ -87,32 +88,84 @@ def anchored(
     span = trim(text, *span)
     if span.start == span.end or budget.fits(span):
         return [span] if span.start < span.end else []
-    parts, strengths = [span], [0]
-    for rank, separator in enumerate(separators):
-        most = budget.limit if rank == len(separators) - 1 else budget.fill // GRAINS
-        divide = partial(_parts, text, separator=separator, keep=keep, language=language)
-        parts, strengths = _finer(parts, strengths, budget, most, rank, divide)
-    parts, strengths = _finer(parts, strengths, budget, budget.limit, len(separators), partial(fit, text, budget=budget))
+    parts, strengths = grains(text, span, budget, separators[:-1], keep, language)
+    last = partial(_parts, text, separator=separators[-1], keep=keep, language=language)
+    for rank, divide in ((len(separators), last), (len(separators) + 1, partial(fit, text, budget=budget))):
+        parts, strengths = _finer(parts, strengths, budget, rank, divide)
     return pack_anchored(text, parts, budget, strengths)
 
 
-def _finer(
-    parts: Sequence[Span],
-    strengths: Sequence[int],
-    budget: Budget,
-    most: int,
-    rank: int,
-    divide: Callable[[Span], list[Span]],
+def grains(
+    text: str, span: Span, budget: Budget, separators: Sequence[str], keep: str, language: str
 ) -> tuple[list[Span], list[int]]:
-    """Parts of more than `most` units (or too long for their place) divided; a new seam has the strength `rank`."""
-    index = budget.indices(parts)
-    large = index[:, 1] - index[:, 0] > np.minimum(most, budget.rooms(parts))
-    if not large.any():
+    """The parts between the separators, and the rank of the seam before each. What is within a grain is not divided."""
+    plain = separators == TEXT[:-1] and keep == "start"
+    ends, begins, ranks = text_gaps(text, *span) if plain else _gaps(text, span, separators, keep, language)
+    for rank in range(1, len(separators)):
+        edges = np.concatenate([[span.start], begins[ranks < rank], [span.end]])
+        sizes = np.diff(budget.indices_of(edges))
+        inside = ranks == rank
+        within = edges.searchsorted(begins[inside], "right") - 1
+        kept = np.ones(len(ranks), np.bool_)
+        kept[inside] = sizes[np.minimum(within, len(sizes) - 1)] > budget.fill // GRAINS
+        ends, begins, ranks = ends[kept], begins[kept], ranks[kept]
+    starts, stops, strengths = [span.start, *begins.tolist()], [*ends.tolist(), span.end], [0, *ranks.tolist()]
+    if plain:
+        return list(map(Span, starts, stops)), strengths
+    return _trimmed(text, starts, stops, strengths)
+
+
+def _trimmed(text: str, begins: list[int], ends: list[int], ranks: list[int]) -> tuple[list[Span], list[int]]:
+    parts: list[Span] = []
+    strengths: list[int] = []
+    strongest = len(TEXT) + len(ranks)
+    for begin, end, rank in zip(begins, ends, ranks, strict=True):
+        strongest = min(strongest, rank)
+        part = trim(text, begin, end) if begin < end else Span(end, end)
+        if part[0] < part[1]:
+            parts.append(part)
+            strengths.append(strongest)
+            strongest = rank + 1 + len(ranks)
+    return parts, strengths
+
+
+def _gaps(text: str, span: Span, separators: Sequence[str], keep: str, language: str) -> Gaps:
+    """The seams of any separators; where two overlap the stronger one counts."""
+    found = sorted((e, rank, b) for rank, s in enumerate(separators) for e, b in _seams(text, span, s, keep, language))
+    gaps: list[tuple[int, int, int]] = []
+    for end, rank, begin in found:
+        if gaps and end < gaps[-1][1]:
+            if rank >= gaps[-1][2]:
+                continue
+            gaps.pop()
+        gaps.append((end, begin, rank))
+    columns = np.array(gaps, np.int64).reshape(-1, 3)
+    return Gaps(columns[:, 0], columns[:, 1], columns[:, 2])
+
+
+def _seams(text: str, span: Span, separator: str, keep: str, language: str) -> Iterator[tuple[int, int]]:
+    if separator == SENTENCE:
+        yield from ((s, s) for s in sentence_starts(text, span, language))
+        return
+    for match in compiled(separator).finditer(text, *span):
+        left, right = match.span()
+        if keep == "drop" or (keep == "start" and text[left:right].isspace()):
+            yield left, right
+        else:
+            yield (left, left) if keep == "start" else (right, right)
+
+
+def _finer(
+    parts: Sequence[Span], strengths: Sequence[int], budget: Budget, rank: int, divide: Callable[[Span], list[Span]]
+) -> tuple[list[Span], list[int]]:
+    """The parts that don't fit divided; a new seam has the strength `rank`."""
+    whole = fitting(parts, budget)
+    if all(whole):
         return list(parts), list(strengths)
     finer: list[Span] = []
     strength: list[int] = []
-    for part, own, divided in zip(parts, strengths, large.tolist(), strict=True):
-        found = divide(part) if divided else [part]
+    for part, own, fits in zip(parts, strengths, whole, strict=True):
+        found = [part] if fits else divide(part)
         finer += found
         strength += [own, *[rank] * (len(found) - 1)]
     return finer, strength
