@@ -50,12 +50,11 @@ def _slab(text: str, start: int, stop: int, end: int) -> Gaps:
     breaks = np.flatnonzero(codes == 10)
     gap = ends.searchsorted(breaks, "right") - 1
     lines = np.bincount(gap[(gap >= 0) & (breaks < begins[gap])], minlength=len(ends)) if len(ends) else ends
-    ending = table(ENDS)[codes]
-    last = ends - 1
-    sentence = ending[last] | (table(CLOSERS)[codes[last]] & ending[np.maximum(last - 1, 0)])
+    last, before = codes[ends - 1], codes[np.maximum(ends - 2, 0)]
+    sentence = table(ENDS)[last] | (table(CLOSERS)[last] & table(ENDS)[before])
     sentence &= ~table("a")[codes[begins]]
     kept = (lines > 0) | sentence
-    wide = _wide(codes)
+    wide = _wide(codes) if any(c in text for c in WIDE_ENDS) else ends[:0]
     ranks = np.concatenate([2 - np.minimum(lines[kept], 2), np.full(len(wide), 2)]).astype(np.int64)
     gaps = Gaps(np.concatenate([ends[kept], wide]) + left, np.concatenate([begins[kept], wide]) + left, ranks)
     inside = (gaps.ends > start) & (gaps.ends <= stop) & (gaps.begins < end)
