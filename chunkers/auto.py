@@ -9,6 +9,7 @@ from statistics import median
 from typing import ClassVar, NamedTuple
 
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
+from chunkmill.chunkers.code import missing
 from chunkmill.chunkers.structure import pages
 
 MOSTLY = 0.6  # share of the text in blocks of one kind that makes it the document's kind
@@ -49,7 +50,8 @@ def choose(doc: Document, budget: Budget) -> Choice:
     """The first of the rules that holds; one whose strategy isn't there is passed over."""
     from chunkmill.chunkers.strategies import STRATEGIES
 
-    return next(c for c in _rules(doc, budget) if c and c.name in STRATEGIES)
+    there = STRATEGIES.keys() - ({"code"} if missing() else set())
+    return next(c for c in _rules(doc, budget) if c and c.name in there)
 
 
 def _rules(doc: Document, budget: Budget) -> list[Choice | None]:

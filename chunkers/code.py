@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import metadata
 from itertools import chain, count, pairwise, takewhile
+from time import thread_time
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
+import numpy as np
 import regex
 
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 
 _LANGUAGES = """
-bash c cmake cpp csharp css dart dockerfile elixir erlang fish fortran go groovy haskell hcl java javascript julia kotlin
+bash c cpp csharp css dockerfile elixir erlang fish fortran go groovy haskell hcl java javascript kotlin
 lua make nim objc ocaml php powershell proto python r ruby rust scala scss sql swift toml tsx typescript zig
 """
 GRAMMARS = frozenset(_LANGUAGES.split())
 BROKEN = 4  # a tree with more than one part in so many inside ERROR nodes is not used
 ROUND = 12  # bytes that a hundred steps of the parser get at least; the densest sources measured take 18
+SECONDS, SLOWEST = 3, 300_000  # of its thread's time that a parse may take, and what it must do in each second more, in bytes
+SIGNS, DEPTH = 1000, 200  # signs in a row without a letter or digit, and braces inside braces, that sources have
 BLOCK = 1 << 16  # bytes handed to the parser at a time
 CLOSERS = 8  # brackets that are kept with what they close while that is divided; more are a unit of their own
 DEEPEST = 400  # columns of indentation; what stands further right doesn't count as the beginning of a line
@@ -41,6 +45,8 @@ _STAND_INS = (
     (regex.compile(r"[^\P{Sm}\0-\x7f]"), "+"),
     (regex.compile(r"[^\0-\x7f]"), "a"),
 )
+_WORDS = np.array([chr(i).isalnum() or i == ord("_") for i in range(128)])
+_SIGNS = np.array([not _WORDS[i] and not chr(i).isspace() for i in range(128)])
 _COMMENT = re.compile(r"comment|haddock")
 _LEADING = re.compile(r"comment|haddock|decorator|annotation|attribute_|modifiers?$|pragma|^signature$")
 _ENDINGS = frozenset(("end", "fi", "done", "esac"))
@@ -74,6 +80,7 @@ class Code:
     merge: bool = True
 
     needs: ClassVar[frozenset[type]] = NOTHING
+    names_paths: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if why := missing():
@@ -113,17 +120,21 @@ def parsed(text: str, language: str) -> Node | None:
     """The root of the syntax tree, with offsets in code points; None where too much of the text makes no sense in this
     language.
 
-    Recovery from errors can take exponential time; it is stopped by a count of steps, not by a clock, so that the same text
-    always gets the same answer.
+    Recovery from errors can take exponential time; it is stopped by a count of steps, so that the same text always gets the
+    same answer, and by a clock only where the steps themselves get slow.
     """
     from tree_sitter import Parser
     from tree_sitter_language_pack import get_language
 
     data = _ascii(text)
+    if not _written(data):
+        return None
     rounds, most = count(), 100 + len(data) // ROUND
+    stop = thread_time() + SECONDS + len(data) / SLOWEST
     try:
         tree = Parser(get_language(cast("SupportedLanguage", language))).parse(
-            lambda at, _: data[at : at + BLOCK], progress_callback=lambda at, broken: next(rounds) > most
+            lambda at, _: data[at : at + BLOCK],
+            progress_callback=lambda at, broken: next(rounds) > most or thread_time() > stop,
         )
     except ValueError:  # what the binding raises when it is told to stop
         return None
@@ -139,6 +150,21 @@ def _ascii(text: str) -> bytes:
         for pattern, stand_in in _STAND_INS:
             text = pattern.sub(stand_in, text)
     return text.encode()
+
+
+def _written(data: bytes) -> bool:
+    """Whether this can be source that somebody wrote, or a program for somebody.
+
+    On thousands of signs without a word, or of braces inside braces, grammars take cubic time, gigabytes, or the process with
+    them: scanners assert that their stacks are small.
+    """
+    codes = np.frombuffer(data, np.uint8)
+    signs, words = _SIGNS[codes], _WORDS[codes]
+    before = np.cumsum(signs, dtype=np.int32)
+    run = np.diff(before[words], prepend=0, append=before[-1:]).max(initial=0)
+    open_ = np.cumsum((codes == ord("{")).astype(np.int8) - (codes == ord("}")), dtype=np.int32)
+    depth = (open_ - np.minimum.accumulate(open_)).max(initial=0)
+    return bool(run <= SIGNS and depth <= DEPTH)
 
 
 def _broken(root: Node) -> bool:

@@ -17,7 +17,10 @@ from chunkmill.chunkers.errors import ConfigError, DocumentError
 from chunkmill.chunkers.measure import Tokenizer, tokenizer
 from chunkmill.chunkers.pack import fit
 from chunkmill.chunkers.seams import CLUSTER, cluster_start, plain, trim
-from chunkmill.chunkers.structure import BREAK, NO_CONTEXT, SHARE, Contexts, heading_contexts, outline, pages
+from chunkmill.chunkers.structure import BREAK, NO_CONTEXT, SHARE, Contexts, heading_contexts, outline, pages, path_contexts
+
+PATH_SHARE = 8  # the path that a strategy names may take one part in so many of the limit
+LITTLE = 64  # units; a chunk of no more has no room for such a path
 
 
 class Chunk(NamedTuple):
@@ -85,6 +88,12 @@ class Chunking:
         return limit
 
     @property
+    def reserve(self) -> int:
+        """What is kept free for the path of a piece, where the strategy names it and it is to be embedded."""
+        wanted = self.context == "headings" and getattr(self.strategy, "names_paths", False)
+        return max(0, self.limit - self.overlap - LITTLE) // PATH_SHARE if wanted else 0
+
+    @property
     def unit(self) -> Tokenizer:
         """The tokenizer, loaded once per process."""
         return tokenizer(self.tokenizer) if isinstance(self.tokenizer, str) else self.tokenizer
@@ -98,7 +107,7 @@ class Chunking:
     def budget(self, doc: Document, contexts: Contexts = NO_CONTEXT) -> Budget:
         """The document's token index under this limit: its text is encoded here, once."""
         starts = self.unit.starts(doc.text)
-        limit = self.limit
+        limit = self.limit - self.reserve
         return Budget(limit, starts, len(doc.text), limit - self.overlap, contexts.at, contexts.sizes)
 
 
@@ -350,7 +359,8 @@ def _safe(text: str, span: Span) -> tuple[int, int]:
 def _chunks(doc: Document, done: Sequence[Finished], chunking: Chunking, contexts: Contexts) -> list[Chunk]:
     headings, paged = outline(doc), pages(doc.blocks)
     texts = [p.text or doc.text[p.span.start : p.span.end] for p, _, _ in done]
-    context = [BREAK.join(filter(None, (contexts.of(body), p.context))) for p, body, _ in done]
+    named = path_contexts({p.path for p, _, _ in done}, chunking.unit, chunking.reserve)
+    context = [BREAK.join(filter(None, (contexts.of(body), named[p.path], p.context))) for p, body, _ in done]
     ids = identities(doc.id, [p.level for p, _, _ in done], texts)
     parents = _parents([p for p, _, _ in done], ids)
     extra = _extra(context, chunking.unit)

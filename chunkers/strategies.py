@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 from chunkmill.chunkers.adaptive import Adaptive
 from chunkmill.chunkers.auto import Auto
-from chunkmill.chunkers.base import Chunker, Complete, Embed
+from chunkmill.chunkers.base import NOTHING, Chunker, Complete, Embed
 from chunkmill.chunkers.code import Code
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.fixed import Fixed
@@ -66,7 +66,8 @@ STRATEGIES: dict[str, Entry] = {
 def needs(cls: type) -> str:
     """What a strategy asks for, in words: `nothing`, `embedding model` or `language model`."""
     names = {Embed: "embedding model", Complete: "language model"}
-    asked = cls().needs  # that of its defaults: one that is made of others needs what they need
+    declared = getattr(cls, "needs", NOTHING)
+    asked = declared if isinstance(declared, frozenset) else cls().needs  # one that is made of others needs what they need
     return ", ".join(names[kind] for kind in names if kind in asked) or "nothing"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +84,12 @@ def heading_contexts(headings: Outline, tokenizer: Tokenizer, limit: int) -> Con
     for path in set(paths):
         _shorten(path, tokenizer, limit // SHARE, known)
     return Contexts(_column(at), _column(known[p][1] for p in paths), [known[p][0] for p in paths])
+
+
+def path_contexts(paths: Iterable[Path], tokenizer: Tokenizer, most: int) -> dict[Path, str]:
+    """Paths as contexts of at most so many units; one that is longer loses its outermost steps."""
+    known: dict[Path, tuple[str, int]] = {(): ("", 0)}
+    return {path: _shorten(path, tokenizer, most, known)[0] if most else "" for path in paths}
 
 
 def _shorten(path: Path, tokenizer: Tokenizer, most: int, known: dict[Path, tuple[str, int]]) -> tuple[str, int]:

@@ -79,8 +79,6 @@ SNIPPETS = [
     ("haskell", "module M where\nimport A\n-- | Doc\ndata Door = A | B\n", "Door", "-- | Doc", "B"),
     ("objc", "int n;\n\n// Doc\n@interface Door : NSObject\n- (void)run;\n@end\n", "Door", "// Doc", "@end"),
     ("ocaml", "open A\n\n(* Adds. *)\nlet add x = x + 1\n", "add", "(* Adds", "1"),
-    ("dart", "var n = 1;\n\n// Doc\n@anno\nint add(int x) { return x; }\n", "add", "// Doc", "}"),
-    ("julia", "using A\n\n# Doc\nmodule Door\nx = 1\nend\n", "Door", "# Doc", "end"),
     ("proto", 'syntax = "proto3";\n\n// Doc\nmessage Door {\n  int32 x = 1;\n}\n', "Door", "// Doc", "}"),
 ]
 
@@ -120,6 +118,12 @@ def test_offsets_are_code_points_where_the_tree_has_bytes():
     (area,) = (c for c in chunk(source(text), "code", size=45, unit="chars", merge=False) if "def área(r):" in c.text)
 
     assert area.start == 13 == text.index("def")
+
+
+def test_the_tree_is_not_disturbed_by_wide_letters_and_marks():
+    text = "\ufeffclass Größe:\n    α = 1\n\n    def naïve(self):\u00a0\n        return '日本' + \"👩‍👩‍👧\"\n"
+
+    assert symbols(text, "python", 60).keys() == {"Größe", "Größe.naïve"}
 
 
 def test_what_follows_wide_characters_is_not_shifted():
@@ -298,6 +302,9 @@ DEEP = {
     "calls of calls": ("javascript", "f" + "()" * 10_000),
     "else if": ("java", "class A { void f() { if (a) { b(); }" + " else if (a) { b(); }" * 3_000 + "}}"),
     "blocks": ("c", "int f() " + "{" * 5_000 + "}" * 5_000),
+    "strings in strings": ("kotlin", "val x = " + '"${' * 2_000),
+    "no end of errors": ("python", "/*\n" * 20_000 + "*/\n" * 20_000),
+    "wide characters": ("bash", "".join(map(chr, range(0x80, 0xD800, 7))) * 3),
     "commas": ("javascript", "x = [" + "," * 20_000 + "]"),
     "a chain under comments": ("python", "# c\n" * 6_000 + "f" + "()" * 6_000),
     "comments": ("python", "# comment\n" * 10_000 + "def f():\n    pass\n"),
@@ -313,7 +320,7 @@ def test_deep_or_wide_trees_end_soon(name):
     (chunks,) = chunk_all([source(text, language)], cut, {})
 
     check_promises(source(text, language), chunks, cut)
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 30
 
 
 def test_a_minified_file_takes_seconds():
@@ -324,7 +331,7 @@ def test_a_minified_file_takes_seconds():
     (chunks,) = chunk_all([source(line, "javascript")], cut, {})
 
     assert len(line) > 700_000
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 30
     check_cover(source(line), chunks)
 
 
@@ -400,3 +407,24 @@ def test_a_preset_cuts_before_the_strong_seam(name, text, begins):
     spans = split(text, code.Span(0, len(text)), Budget(len(text) - 8, None, len(text), len(text) - 8), PRESETS[name])
 
     assert any(text[s.start : s.end].startswith(begins) for s in spans)
+
+
+def test_a_chunk_says_its_symbol():
+    text = "class Door:\n    x = 1\n\n    def open(self):\n        return self.key * 12345\n"
+
+    chunks = chunk(source(text), "code", size=60, unit="chars", merge=False)
+
+    assert [c.heading_path for c in chunks] == [("Door",), ("Door", "open")]
+
+
+@pytest.mark.parametrize(("size", "context"), [(60, ""), (400, "Door > open_7")])
+def test_the_symbol_path_is_embedded_where_the_job_asks_for_it(size, context):
+    text = "class Door:\n" + "".join(f"    def open_{i}(self):\n        return self.key_{i}\n\n" for i in range(40))
+    cut = chunking("code", {"merge": False}, size=size, overlap=10, unit="chars", context="headings")
+
+    (chunks,) = chunk_all([source(text)], cut, {})
+    (seventh,) = (c for c in chunks if c.text.endswith("key_7"))
+
+    check_limit(chunks, cut)
+    check_cover(source(text), chunks)
+    assert (seventh.heading_path, seventh.context) == (("Door", "open_7"), context)
