@@ -21,8 +21,8 @@ def publish(job: Job, plan: Plan, run_id: str, written: Sequence[Written]) -> di
     Raises `table.Conflict` if another run committed since the plan was made.
     """
     versions = {}
-    for name in TABLES:
-        rewrites = rewritten(job.output, name, plan.superseded, run_id)
+    anew = {name: rewritten(job.output, name, plan.superseded, run_id) for name in TABLES}  # so that the commits are close
+    for name, rewrites in anew.items():
         added = [f for f in written if f.table == name] + [r.added for r in rewrites if r.added]
         removed = [r.removed for r in rewrites]
         if added or removed or plan.versions[name] is None:
