@@ -60,6 +60,8 @@ def chunking(
     """What a user's settings mean: `overlap` may be a share of the size (`"15%"`). Raises ConfigError."""
     if options and not isinstance(strategy, str):
         raise ConfigError(f"settings {', '.join(options)} go to the strategy itself, which was given as an object")
+    if not isinstance(size, int) or isinstance(size, bool):
+        raise ConfigError(f"chunk.size is {size!r}; it must be a whole number")
     cut = named(strategy, options) if isinstance(strategy, str) else strategy
     if context not in ("none", "headings"):
         raise choose("chunk.context", context, ("none", "headings"))
@@ -67,6 +69,8 @@ def chunking(
     whole, units = cut.sized(size, units) if hasattr(cut, "sized") else (size, units)
     if min_size and hasattr(cut, "min_size"):  # a strategy that has a use of its own for it
         cut, min_size = replace(cut, min_size=min_size), 0  # type: ignore[type-var]
+    if min_size and getattr(cut, "overlaps", False):
+        raise ConfigError(f"chunk.min_size is {min_size}, and {type(cut).__name__} places its own windows; leave it out")
     return Chunking(cut, whole, units, unit, context, min_size)  # type: ignore[arg-type]
 
 

@@ -30,7 +30,7 @@ from chunkmill.chunkers.sliding import Sliding
 from chunkmill.chunkers.table import Table
 from chunkmill.chunkers.turns import Turns
 
-SHARED = ("strategy", "size", "overlap", "unit", "context")  # what every strategy takes
+SHARED = ("strategy", "size", "overlap", "unit", "context", "min_size")  # what every strategy takes
 
 
 class Entry(NamedTuple):
@@ -149,5 +149,12 @@ def _words(hint: Any) -> str:
         return " or ".join(_words(h) for h in get_args(hint))
     if get_args(hint)[:1] == (Level,):
         return "a list of {strategy: …, size: …}"
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", tuple: "a list of texts"}
+    names = {
+        int: "a whole number",
+        float: "a number",
+        str: "a text",
+        bool: "true or false",
+        tuple: "a list of texts",
+        type(None): "nothing",
+    }
     return names.get(get_origin(hint) or hint, str(hint))

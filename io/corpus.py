@@ -177,7 +177,9 @@ def _link(path: str, real_root: str) -> Row | None:
         kind = "unreadable" if isinstance(error, PermissionError) else "bad_path"
         return _bad(path, kind, f"a link that leads nowhere: {error.strerror}")
     if not _is_inside(target, real_root):
-        return _bad(path, "bad_path", f"a link that leaves the location, to {os.fsencode(target)!r}")
+        return _bad(
+            path, "bad_path", f"a link that leaves the location, to {os.fsencode(target).decode(errors='backslashreplace')!r}"
+        )
     if not os.path.isdir(target):
         return _file(path, os.stat(path))
     if _is_inside(os.path.realpath(os.path.dirname(path)), target):

@@ -190,6 +190,8 @@ def writable(location: str) -> None:
         os.makedirs(place.path, exist_ok=True)
         with tempfile.TemporaryFile(dir=place.path):
             return
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigError(f"output {location!r} can't be written: a file is in the way; give a folder") from error
     except OSError as error:
         raise ConfigError(f"output {location!r} can't be written: {error.strerror}; give a folder that can") from error
     except S3_ERRORS as error:

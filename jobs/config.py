@@ -191,6 +191,8 @@ def _message(error: Any) -> str:
         return _unknown(error["loc"])
     if error["type"] == "missing":
         return f"{place} is missing"
+    if error["loc"][:2] == ("chunk", "overlap"):
+        return f"chunk.overlap is {error['input']!r}; it must be a whole number of units or a share like '15%'"
     if error["type"] in ("model_type", "dict_type"):
         return f"{place} is {error['input']!r}; it holds settings of its own, such as {EXAMPLES.get(place, '{key: value}')}"
     return f"{place} is {error['input']!r}: {error['msg'][:1].lower()}{error['msg'][1:]}"

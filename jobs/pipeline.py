@@ -80,8 +80,9 @@ def run(job: Job, report: Callable[[Summary, Plan], None] = lambda summary, plan
 
 
 def _check(summary: Summary) -> None:
-    """A run in which nothing but our or a strategy's own errors came out is not published."""
-    if summary.documents and summary.statuses["failed:internal"] == summary.documents:
+    """A run over a whole input in which nothing but our or a strategy's own errors came out is not published."""
+    nothing_else = not summary.unchanged and not summary.gone
+    if nothing_else and summary.documents and summary.statuses["failed:internal"] == summary.documents:
         raise RunError(f"every document failed, nothing was published; the first: {summary.examples['internal']}")
 
 

@@ -41,6 +41,8 @@ def plan(job: Job) -> Plan:
     """
     listing = pa.concat_tables([LISTING.empty_table(), *list_sources(job.input, include=job.include, exclude=job.exclude)])
     listing = listing.filter(pc.invert(_below(listing["uri"], job.output)))  # a dataset inside its corpus is no document
+    for root in datasets(listing["uri"]):
+        listing = listing.filter(pc.invert(_below(listing["uri"], root)))
     versions = {name: table.version(job.output, name) for name in ("chunks", "documents")}
     ledger = table.read(job.output, "documents", [*SEEN, "doc_id", "error_kind"], version=versions["documents"])
     here = _below(ledger["source"], job.input)
@@ -76,6 +78,12 @@ def _same(joined: pa.Table, recipe: str) -> pa.ChunkedArray:
         both_null = pc.and_(pc.is_null(joined[name]), pc.is_null(joined[f"seen_{name}"]))
         same = pc.and_(same, pc.or_(both_null, pc.fill_null(pc.equal(joined[name], joined[f"seen_{name}"]), False)))
     return same
+
+
+def datasets(uris: pa.ChunkedArray) -> list[str]:
+    """The folders among the listed ones that are datasets of ours: they hold a recipe."""
+    recipes = pc.extract_regex(uris, r"^(?P<root>.+)/_recipes/[0-9a-f]{16}\.json$")
+    return pc.unique(pc.struct_field(pc.drop_null(recipes), "root")).to_pylist()  # type: ignore[no-any-return]
 
 
 def _below(uris: pa.ChunkedArray, location: str) -> pa.ChunkedArray:

@@ -88,6 +88,8 @@ def test_search_without_a_dataset_says_how_to_make_one(folder):
         ("input: a\noutput: b\nchunk: {sise: 3}\nembed: null", ["chunk.sise", "did you mean 'size'"]),
         ("input: a\noutput: b\nchunck: {}", ["chunck", "did you mean 'chunk'"]),
         ("input: a\noutput: b\nchunk: {size: many}", ["chunk.size", "many"]),
+        ("input: a\noutput: b\nchunk: {overlap: 12.5}\nembed: null", ["chunk.overlap is 12.5", "15%"]),
+        ("input: a\noutput: b\nchunk: {min_sise: 5}\nembed: null", ["chunk.min_sise", "did you mean 'min_size'"]),
         ("input: a", ["output is missing"]),
         ("- a\n- b", ["keys and values"]),
         ("input: [", ["not valid YAML"]),

@@ -121,3 +121,13 @@ class Boom:
 
     def __call__(self, doc, budget):
         return 1 // 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoseCode:
+    """For the tests of the job: leaves out text of one document."""
+
+    needs: ClassVar[frozenset[type]] = frozenset()
+
+    def __call__(self, doc, budget):
+        return [Piece(Span(5 if doc.uri.endswith(".py") else 0, len(doc.text)))]

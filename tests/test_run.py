@@ -314,3 +314,18 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(corpus, tmp
 def test_a_dataset_over_its_own_input_is_refused(corpus):
     with pytest.raises(ConfigError, match="holds the input"):
         job(corpus, corpus)
+
+
+def test_one_failing_document_does_not_stop_the_runs_that_follow(ray_here, corpus, tmp_path):
+    lose = {"chunk": {"strategy": "test_drive:LoseCode"}, "include": ["*.md", "*.py"]}
+    assert pipeline.run(job(corpus, tmp_path / "out", **lose)).statuses == Counter({"ok": 1, "failed:internal": 1})
+
+    again = pipeline.run(job(corpus, tmp_path / "out", **lose))
+
+    assert (again.unchanged, again.statuses) == (1, Counter({"failed:internal": 1}))
+
+
+def test_a_dataset_inside_the_input_is_no_document(ray_here, corpus, tmp_path):
+    pipeline.run(job(corpus, corpus / "out one"))
+
+    assert planning.plan(job(corpus, corpus / "two")).added == 9

@@ -79,6 +79,7 @@ def test_the_heading_path_is_embedded_once_and_counted():
         ({"size": 10, "overlap": -1}, "0 or more"),
         ({"size": 0}, "1 or more"),
         ({"size": 10, "min_size": 11}, "from 0 to the size"),
+        ({"size": "64"}, "a whole number"),
         ({"size": 10, "overlap": "lots"}, "15%"),
         ({"size": 10, "unit": "furlongs"}, "choose one of"),
         ({"size": 10, "context": "titles"}, "headings"),
@@ -103,3 +104,8 @@ def test_code_says_which_symbol_a_chunk_belongs_to():
     chunks = chunk(source, "code", size=60, unit="chars", language="python")
 
     assert [c.heading_path for c in chunks if "dim" in c.text][-1] == ("Lamp", "dim")
+
+
+def test_a_smallest_size_is_refused_where_it_would_be_ignored():
+    with pytest.raises(ConfigError, match="places its own windows"):
+        chunk("any text", "fixed", size=10, min_size=2)
