@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -16,7 +16,7 @@ from chunkmill.chunkers.base import Budget, Chunker, Document, Offsets, Piece, S
 from chunkmill.chunkers.errors import ConfigError, DocumentError
 from chunkmill.chunkers.measure import Tokenizer, tokenizer
 from chunkmill.chunkers.pack import fit
-from chunkmill.chunkers.seams import CLUSTER, cluster_start, plain, trim
+from chunkmill.chunkers.seams import CLUSTER, cluster_start, plain, text_from, trim
 from chunkmill.chunkers.structure import BREAK, NO_CONTEXT, SHARE, Contexts, heading_contexts, outline, pages, path_contexts
 
 PATH_SHARE = 8  # the path that a strategy names may take one part in so many of the limit
@@ -175,12 +175,32 @@ def _bounded(text: str, leaves: Sequence[Piece], chunking: Chunking, budget: Bud
     rooms = _rooms(parts, chunking, budget)
     if (np.array(sizes) <= rooms).all():
         return parts, sizes
+    if getattr(chunking.strategy, "overlaps", False) and not chunking.overlap and chunking.context == "none":
+        first = int((np.array(sizes) > rooms).argmax())  # this window and those behind it are measured exactly, one by one
+        windows = _windows(text, parts[first].span.start, budget, chunking.unit)
+        done = [*parts[:first], *(parts[first]._replace(span=s) for s in windows)]
+        return done, exact(text, [p.span for p in done], budget, chunking.unit)
     done = [
         part._replace(span=span)
         for part, size, room in zip(parts, sizes, rooms.tolist(), strict=True)
         for span in _shrunk(text, part.span, size, room, chunking.unit, budget)
     ]
     return done, exact(text, [p.span for p in done], budget, chunking.unit)
+
+
+def _windows(text: str, start: int, budget: Budget, unit: Tokenizer) -> Iterator[Span]:
+    """Windows from `start` to the end of the text, each as large as its exact size allows."""
+    start = text_from(text, start)
+    while start < len(text):
+        limit, over = budget.limit, 1
+        while over > 0:
+            raw = budget.offset(budget.index(start) + limit)
+            stop = cluster_start(text, raw)
+            stop = stop if stop > start else max(raw, start + 1)
+            over = exact(text, [trim(text, start, stop)], budget, unit)[0] - budget.limit if stop > start + 1 else 0
+            limit -= max(1, over)
+        yield trim(text, start, stop)
+        start = text_from(text, stop)
 
 
 def _unbroken(text: str, parts: list[Piece]) -> list[Piece]:

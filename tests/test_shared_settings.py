@@ -1,5 +1,7 @@
 """What all strategies share: overlap, the smallest size, context, the size of what is embedded."""
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -109,3 +111,29 @@ def test_code_says_which_symbol_a_chunk_belongs_to():
 def test_a_smallest_size_is_refused_where_it_would_be_ignored():
     with pytest.raises(ConfigError, match="places its own windows"):
         chunk("any text", "fixed", size=10, min_size=2)
+
+
+def test_a_window_that_measures_more_alone_leaves_no_crumb():
+    draw = random.Random(3)
+    words = [
+        "tower",
+        "naïve",
+        "keeper’s",
+        "lamp",
+        "3.14",
+        "Über",
+        "x=1",
+        "don't",
+        "-",
+        "ok;",
+        "(see",
+        "p.7)",
+        '"quoted"',
+        "été",
+    ]
+    text = "\n".join(",".join(draw.choice(words) + " " + draw.choice(words) for _ in range(6)) for _ in range(400))
+
+    sizes = [c.n_tokens for c in chunk(text, "fixed", size=64)]
+
+    assert max(sizes) <= 64
+    assert min(sizes[:-1]) >= 60
