@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 SLAB = 1 << 18  # tokens or code points looked at at once
 WORD = regex.compile(r"\S+")
-UNITS = ("tokens", "chars", "words")
 
 
 class Tokenizer(Protocol):

@@ -16,7 +16,7 @@ from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.pack import fit, pack
 from chunkmill.chunkers.scan import Gaps, text_gaps
-from chunkmill.chunkers.seams import between, sentence_starts, trim
+from chunkmill.chunkers.seams import sentence_starts, trim
 
 GRAINS = 8  # of a chunk: what is smaller is not divided before packing
 SENTENCE = "{sentence}"  # in a list of separators: the end of a sentence, as the segmenter sees it
@@ -213,36 +213,15 @@ def fitting(parts: Sequence[Span], budget: Budget) -> list[bool]:
 
 
 def _parts(text: str, span: Span, separator: str, keep: str, language: str) -> list[Span]:
-    if separator == SENTENCE:
-        return between(text, sentence_starts(text, span, language), span)
-    matches = compiled(separator).finditer(text, *span)
-    if keep == "drop":
-        return _dropped(text, span, matches)
-    if keep == "end":
-        return between(text, (m.end() for m in matches), span)
-    return _kept(text, span, matches)
-
-
-def _kept(text: str, span: Span, matches: Iterator[re.Match[str]]) -> list[Span]:
-    """Parts that begin with what matched, unless that is white."""
-    spans, start = [], span.start
-    for match in matches:
-        left, right = match.span()
-        if left > start:
-            part = trim(text, start, left)
+    """The trimmed stretches between the seams of one separator."""
+    parts, start = [], span.start
+    for end, begin in (*_seams(text, span, separator, keep, language), (span.end, span.end)):
+        if start < end:
+            part = trim(text, start, end)
             if part.start < part.end:
-                spans.append(part)
-            start = right if text[left:right].isspace() else left
-    last = trim(text, start, span.end)
-    return [*spans, last] if last.start < last.end else spans
-
-
-def _dropped(text: str, span: Span, matches: Iterator[re.Match[str]]) -> list[Span]:
-    spans, start = [], span.start
-    for match in matches:
-        spans.append(trim(text, start, match.start()))
-        start = match.end()
-    return [s for s in (*spans, trim(text, start, span.end)) if s.start < s.end]
+                parts.append(part)
+        start = begin
+    return parts
 
 
 @lru_cache(maxsize=256)
