@@ -9,8 +9,12 @@ about three chunks; inside a stretch the fewest chunks are made, and among those
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
+from functools import cached_property
+from itertools import accumulate, pairwise, repeat
+from operator import add, le, sub
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,103 +22,217 @@ import numpy.typing as npt
 from chunkmill.chunkers.base import Budget, Span
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+Window = tuple[int, int]
 
 LEAST, MOST = 1.35, 3.0  # of the limit: what a division leaves on either side, and what is divided no more
+SLACK = 16  # units on either side of where a cut can be: white space between chunks takes some, and belongs to none
 HASHED = 16  # characters behind a seam that its hash is made of: few, so that few edits touch them
+TIED = 80  # as many as break a tie between two of them
 SLAB = 1 << 14  # parts whose hashes are computed at once
-WEIGHTS = np.array([pow(0x9E3779B97F4A7C15, k, 1 << 64) for k in range(1, HASHED + 1)], np.uint64)
+WEIGHTS = np.array([pow(0x9E3779B97F4A7C15, k, 1 << 64) for k in range(1, TIED + 1)], np.uint64)
+MIXER = np.uint64(0x94D049BB133111EB)
 NOISE = 0.5  # how much the hash weighs beside the strengths, which are whole numbers
 
 
-def pack_anchored(text: str, parts: Sequence[Span], budget: Budget, strengths: Sequence[int] | None = None) -> list[Span]:
-    """Join neighbouring parts into spans that can be packed, at boundaries that an edit elsewhere leaves alone.
+class Parts:
+    """Parts to be packed: where each starts and ends in the text, and in the index (`first`, `last`).
 
-    `strengths[i]` is that of the seam before parts[i], 0 the strongest. A part that alone is too long stays alone.
+    `strengths[i]` is that of the seam before part i, 0 the strongest (None: all of them). A chunk may hold `limit`, or
+    `rooms[i]` if it begins with part i. Lists and `bisect`: documents of some dozen parts are the rule, for which numpy costs
+    more than it gives.
     """
-    if len(parts) < 2:
-        return list(parts)
-    first, last = np.ascontiguousarray(budget.indices(parts).T)
-    prices = noise(text, parts) + (np.array(strengths) if strengths is not None else 0)
-    room = np.maximum(1, budget.rooms(parts) - budget.limit + budget.fill) if len(budget.context_at) else None
-    limit = max(1, budget.fill)
-    cuts: list[int] = []
-    todo = [(0, len(parts))]
+
+    def __init__(
+        self, text: str, starts: Sequence[int], ends: Sequence[int], strengths: Sequence[int] | None, budget: Budget
+    ) -> None:
+        self.text, self.starts, self.ends, self.strengths = text, starts, ends, strengths
+        self.first: list[int]
+        self.last: list[int]
+        self.first, self.last = budget.indices_of(np.array((starts, ends), np.int64)).tolist()
+        self.limit = max(1, budget.fill)
+        self.rooms: list[int] | None = None
+        if len(budget.context_at):
+            spare = budget.limit - budget.fill
+            self.rooms = [max(1, room - spare) for room in budget.rooms(list(map(Span, starts, ends))).tolist()]
+
+    @cached_property
+    def prices(self) -> list[float]:
+        """What a cut before each part costs."""
+        prices: list[float] = noise(self.text, self.starts).tolist()
+        return list(map(add, prices, self.strengths)) if self.strengths else prices
+
+    def size(self, a: int, b: int) -> int:
+        """What parts[a:b] hold."""
+        return self.last[b - 1] - self.first[a]
+
+    def room(self, a: int, b: int) -> int:
+        """The most that a chunk may hold which begins in parts[a:b]."""
+        return self.limit if self.rooms is None else max(self.rooms[a:b])
+
+    def fit(self) -> bool:
+        """Whether every part fits a chunk."""
+        rooms = repeat(self.limit) if self.rooms is None else self.rooms
+        return all(map(le, map(sub, self.last, self.first), rooms))
+
+    def cheapest(self, a: int, b: int) -> int:
+        """The seam in [a, b) of the least price; of equals the one in the middle, else repeated text costs quadratic time."""
+        if b - a == 1:
+            return a
+        prices = self.prices[a:b]
+        least = min(prices)
+        first = prices.index(least)
+        if least not in prices[first + 1 :]:
+            return a + first
+        middle = len(prices) // 2
+        before, behind = prices[middle::-1], prices[middle:]
+        near = [middle - before.index(least)] if least in before else []
+        near += [middle + behind.index(least)] if least in behind else []
+        return a + min(near, key=lambda at: abs(at - middle))
+
+    def fits(self, a: int, b: int, cuts: Sequence[int]) -> bool:
+        """Whether every chunk fits that these cuts of parts[a:b] make."""
+        for end in (*cuts, b):
+            if self.size(a, end) > self.room(a, a + 1):
+                return False
+            a = end
+        return True
+
+    def joined(self, a: int, b: int, cuts: Sequence[int]) -> list[Span]:
+        """The spans between the cuts of parts[a:b]."""
+        return [Span(self.starts[i], self.ends[j - 1]) for i, j in pairwise((a, *cuts, b))]
+
+
+class Finer(Protocol):
+    """Divides parts[a:b] further, where the parts as they are don't make the fewest chunks."""
+
+    def within(self, a: int, b: int, windows: Sequence[Window]) -> Parts:
+        """Parts[a:b] divided by the seams that lie in these windows of the index; what lies between two is one part."""
+        ...
+
+    def throughout(self, a: int, b: int) -> Parts:
+        """Parts[a:b] divided by all seams, and what doesn't fit by force."""
+        ...
+
+
+def pack_anchored(text: str, spans: Sequence[Span], budget: Budget) -> list[Span]:
+    """Join neighbours into spans that can be packed, at boundaries that an edit elsewhere leaves alone.
+
+    A span that alone is too long stays alone.
+    """
+    if len(spans) < 2:
+        return list(spans)
+    return packed(Parts(text, [s[0] for s in spans], [s[1] for s in spans], None, budget))
+
+
+def packed(parts: Parts, finer: Finer | None = None) -> list[Span]:
+    """The parts joined as `pack_anchored` says, divided further where they must be."""
+    spans: list[Span] = []
+    todo = [(0, len(parts.starts))] if parts.starts else []
     while todo:
         a, b = todo.pop()
-        if (cut := division(first, last, prices, a, b, limit)) is None:
-            cuts += fewest(first, last, prices, a, b, limit, room)
+        if (cut := division(parts, a, b)) is not None:
+            todo += [(cut, b), (a, cut)]
+        elif finer is None:
+            spans += parts.joined(a, b, fewest(parts, a, b))
         else:
-            cuts.append(cut)
-            todo += [(a, cut), (cut, b)]
-    edges = [0, *sorted(cuts), len(parts)]
-    return [Span(parts[a].start, parts[b - 1].end) for a, b in pairwise(edges)]
+            spans += _refined(parts, a, b, finer)
+    return spans
 
 
-def noise(text: str, parts: Sequence[Span]) -> Floats:
-    """For the seam before each part a number in [0, NOISE), by the text behind the seam."""
-    starts = np.fromiter((p[0] for p in parts), np.int64, len(parts))
-    mixed = np.empty(len(parts), np.uint64)
-    for i in range(0, len(parts), SLAB):
-        at = starts[i : i + SLAB, None] + np.arange(HASHED)
-        first, end = int(at[0, 0]), int(at[-1, -1]) + 1
-        code = np.frombuffer(text[first:end].ljust(end - first, "\0").encode("utf-32-le"), np.uint32)
-        mixed[i : i + SLAB] = (code[at - first].astype(np.uint64) * WEIGHTS).sum(axis=1, dtype=np.uint64)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
-    return (mixed >> np.uint64(11)).astype(np.float64) * (NOISE / (1 << 53))
+def _refined(parts: Parts, a: int, b: int, finer: Finer) -> list[Span]:
+    """Parts[a:b] packed as they are if that gives the fewest chunks, else divided where a cut can be, else everywhere."""
+    size = parts.size(a, b)
+    least = -(-size // parts.room(a, b))
+    if size <= MOST * parts.limit:
+        cuts = fewest(parts, a, b)
+        # A weaker seam costs 1 or more: no way with one is cheaper than one that costs less.
+        if len(cuts) < least and parts.fits(a, b, cuts) and (len(cuts) < 3 or sum(parts.prices[cut] for cut in cuts) < 1):
+            return parts.joined(a, b, cuts)
+        if parts.rooms is None:
+            fine = finer.within(a, b, _windows(parts, a, b, least))
+            if fine.fit() and len(found := packed(fine)) <= least:
+                return found
+    return packed(finer.throughout(a, b))
 
 
-def division(first: Ints, last: Ints, prices: Floats, a: int, b: int, limit: int) -> int | None:
+def _windows(parts: Parts, a: int, b: int, count: int) -> list[Window]:
+    """Where the cuts can be, if parts[a:b] are to be so many chunks: stretches of the index, in order and apart."""
+    windows: list[Window] = []
+    for i in range(1, count):
+        low = parts.last[b - 1] - (count - i) * parts.limit - SLACK
+        high = parts.first[a] + i * parts.limit + SLACK
+        if windows and low <= windows[-1][1]:
+            low = windows.pop()[0]
+        windows.append((low, high))
+    return windows
+
+
+def noise(text: str, starts: Sequence[int]) -> Floats:
+    """For the seam before each start a number in [0, NOISE), by the text behind it."""
+    if len(starts) > SLAB:
+        return np.concatenate([noise(text, starts[i : i + SLAB]) for i in range(0, len(starts), SLAB)])
+    found = _hashes(text, starts, HASHED)
+    values, which, counts = np.unique(found, return_inverse=True, return_counts=True)
+    if len(values) < len(found):  # texts that begin alike, as rows do: the first of them must not win for its place
+        tied = np.flatnonzero(counts[which] > 1)
+        found[tied] += _hashes(text, [starts[i] for i in tied.tolist()], TIED) / (1 << 24)
+    return found * NOISE
+
+
+def _hashes(text: str, starts: Sequence[int], length: int) -> Floats:
+    """A number in [0, 1) for the text of this length behind each of the offsets."""
+    behind = "".join([text[at : at + length] for at in starts])
+    if len(behind) < length * len(starts):
+        behind = "".join([text[at : at + length].ljust(length, "\0") for at in starts])
+    codes = np.frombuffer(behind.encode("utf-32-le"), np.uint32).reshape(-1, length)
+    mixed = codes.astype(np.uint64) @ WEIGHTS[:length]
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= MIXER
+    return (mixed >> np.uint64(11)).astype(np.float64) / (1 << 53)
+
+
+def division(parts: Parts, a: int, b: int) -> int | None:
     """The cheapest seam inside parts[a:b] that leaves LEAST limits on either side; None in a short stretch."""
-    start, end = first[a], last[b - 1]
-    if end - start <= MOST * limit:
+    if parts.size(a, b) <= MOST * parts.limit:
         return None
-    low = a + 1 + int(last[a : b - 1].searchsorted(start + LEAST * limit))
-    high = a + 1 + int(first[a + 1 : b].searchsorted(end - LEAST * limit, "right"))
-    return low + int(prices[low:high].argmin()) if low < high else None
+    least = LEAST * parts.limit
+    low = bisect_left(parts.last, parts.first[a] + least, a, b - 1) + 1
+    high = bisect_right(parts.first, parts.last[b - 1] - least, a + 1, b)
+    return parts.cheapest(low, high) if low < high else None
 
 
-def fewest(
-    first: Ints,
-    last: Ints,
-    prices: Floats,
-    a: int,
-    b: int,
-    limit: int,
-    room: Ints | None,
-) -> list[int]:
+def fewest(parts: Parts, a: int, b: int) -> list[int]:
     """Where to cut parts[a:b] into the fewest chunks, and of those ways the cheapest; exact."""
-    if room is None:
-        if last[b - 1] - first[a] <= limit:
+    if parts.rooms is None:
+        if parts.size(a, b) <= parts.limit:
             return []
         # The cuts after which the rest fits one chunk, and the first cuts that leave one chunk before them.
-        rest = a + 1 + int(first[a + 1 : b].searchsorted(last[b - 1] - limit))
-        head = a + 1 + int(last[a : b - 1].searchsorted(first[a] + limit, "right"))
+        rest = bisect_left(parts.first, parts.last[b - 1] - parts.limit, a + 1, b)
+        head = bisect_right(parts.last, parts.first[a] + parts.limit, a, b - 1) + 1
         if rest < min(head, b):
-            return [rest + int(prices[rest:head].argmin())]
-        if a + 1 < head and rest < b and (pair := _two_cuts(first, last, prices, a, head, rest, b, limit)):
+            return [parts.cheapest(rest, head)]
+        if a + 1 < head and rest < b and (pair := _two_cuts(parts, a, head, rest, b)):
             return pair
-    return _programme(first, last, prices, a, b, limit, room)
+    return _programme(parts, a, b)
 
 
-def _two_cuts(first: Ints, last: Ints, prices: Floats, a: int, head: int, rest: int, b: int, limit: int) -> list[int] | None:
+def _two_cuts(parts: Parts, a: int, head: int, rest: int, b: int) -> list[int] | None:
     """The cheapest cuts k < m into three chunks: k before `head`, m from `rest` on, what is between them fits."""
-    furthest = last[:b].searchsorted(first[a + 1 : head] + limit, "right")  # the last m for each k
-    possible = np.flatnonzero(furthest >= rest)
-    if not len(possible):
-        return None
-    cheapest = np.minimum.accumulate(prices[rest:b])
-    total = prices[a + 1 : head][possible] + cheapest[np.minimum(furthest[possible], b - 1) - rest]
-    k = int(possible[int(total.argmin())])
-    m = rest + int(prices[rest : min(int(furthest[k]), b - 1) + 1].argmin())
-    return [a + 1 + k, m]
+    cheapest = list(accumulate(parts.prices[rest:b], min))
+    best: tuple[float, int, int] | None = None
+    for k in range(bisect_left(parts.first, parts.last[rest - 1] - parts.limit, a + 1, head), head):
+        furthest = min(b - 1, bisect_right(parts.last, parts.first[k] + parts.limit, k, b))
+        total = parts.prices[k] + cheapest[furthest - rest]
+        if best is None or total < best[0]:
+            best = total, k, furthest
+    return [best[1], parts.cheapest(rest, best[2] + 1)] if best else None
 
 
-def _programme(first: Ints, last: Ints, prices: Floats, a: int, b: int, limit: int, room: Ints | None) -> list[int]:
+def _programme(parts: Parts, a: int, b: int) -> list[int]:
     """The same for any number of chunks, by dynamic programming from the end."""
-    starts, ends, price = first[a:b].tolist(), last[a:b].tolist(), prices[a:b].tolist()
-    rooms = room[a:b].tolist() if room is not None else [limit] * (b - a)
+    starts, ends, price = parts.first[a:b], parts.last[a:b], parts.prices[a:b]
     n = b - a
+    rooms = parts.rooms[a:b] if parts.rooms is not None else [parts.limit] * n
     best: list[tuple[int, float]] = [(0, 0.0)] * (n + 1)  # of parts[i:]: chunks, price
     after = [n] * (n + 1)
     for i in range(n - 1, -1, -1):

@@ -86,8 +86,12 @@ def share(overlap: str, size: int) -> int:
 
 def document(text: str) -> Document:
     """A plain text as a document; a lone surrogate becomes U+FFFD."""
-    text, _ = clean(text)
-    return Document(digest(text), "", text)
+    try:
+        name = digest(text)
+    except UnicodeEncodeError:
+        text, _ = clean(text)
+        name = digest(text)
+    return Document(name, "", text)
 
 
 def chunk_all(docs: Sequence[Document], chunking: Chunking, answers: Answers) -> list[list[Chunk] | DocumentError]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import ParamSpec, TypeVar
+
+TRANSIENT = ("unreadable", "vanished", "internal")  # kinds of failure that may pass: not of the content
 
 
 class ChunkmillError(Exception):
@@ -17,12 +19,16 @@ class ConfigError(ChunkmillError):
 
 
 class DocumentError(ChunkmillError):
-    """One document can't be processed: a row in the ledger with this `kind`; the run goes on."""
+    """One document can't be processed: a row in the ledger with this `kind`; the run goes on.
 
-    def __init__(self, kind: str, message: str) -> None:
+    `metadata` is what is known of it all the same.
+    """
+
+    def __init__(self, kind: str, message: str, metadata: Mapping[str, str] | None = None) -> None:
         super().__init__(kind, message)
         self.kind = kind
         self.message = message
+        self.metadata = dict(metadata or {})
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import le
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chunkmill.chunkers.base import Budget, Chunker, Document, Offsets, Piece, Span
+from chunkmill.chunkers.base import Budget, Chunker, Document, Piece, Span
+from chunkmill.chunkers.counts import exact, extra
 from chunkmill.chunkers.errors import ConfigError, DocumentError
+from chunkmill.chunkers.identity import digest as digest
+from chunkmill.chunkers.identity import identities
 from chunkmill.chunkers.measure import Tokenizer, tokenizer
+from chunkmill.chunkers.overlap import apart, overlapped
 from chunkmill.chunkers.pack import fit
 from chunkmill.chunkers.seams import CLUSTER, cluster_start, plain, text_from, trim
 from chunkmill.chunkers.structure import BREAK, NO_CONTEXT, SHARE, Contexts, heading_contexts, outline, pages, path_contexts
@@ -118,22 +120,22 @@ def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: B
     bodies, sizes = _bounded(doc.text, leaves, chunking, budget)
     if chunking.min_size and not getattr(chunking.strategy, "overlaps", False):
         bodies, sizes = _joined(doc.text, bodies, sizes, chunking, budget)
-    spans = [p.span for p in bodies]
     if getattr(chunking.strategy, "overlaps", False):
         bodies, sizes = _uncontained(bodies, sizes)
-        spans = [p.span for p in bodies]
-    elif chunking.overlap:
-        rooms = np.where(_apart(bodies), 0, _rooms(bodies, chunking, budget))
-        spans = _overlapped(doc.text, spans, sizes, rooms, chunking, budget)
+    starts = [p.span[0] for p in bodies]
+    if chunking.overlap and not getattr(chunking.strategy, "overlaps", False):
+        rooms = [0 if alone else n for alone, n in zip(apart(bodies), _rooms(bodies, chunking, budget), strict=True)]
+        spans = overlapped(doc.text, [p.span for p in bodies], sizes, rooms, chunking.overlap, budget, chunking.unit)
+        bodies = list(map(_at, bodies, spans))
         sizes = exact(doc.text, spans, budget, chunking.unit)
-    done = [Finished(p._replace(span=s), p.span.start, n) for p, s, n in zip(bodies, spans, sizes, strict=True)]
     if len(leaves) < len(pieces):
-        others = [p._replace(span=trim(doc.text, *p.span)) for p in pieces if p.level or p.text]
+        others = [_at(p, trim(doc.text, *p.span)) for p in pieces if p.level or p.text]
         others = [p for p in others if p.span.start < p.span.end]
         counts = chunking.unit.count([p.text or doc[p.span] for p in others])
-        done += [Finished(p, p.span.start, n) for p, n in zip(others, counts, strict=True)]
+        done = [*zip(bodies, starts, sizes, strict=True), *((p, p.span.start, n) for p, n in zip(others, counts, strict=True))]
         done.sort(key=_order)
-    return _chunks(doc, done, chunking, contexts)
+        bodies, starts, sizes = [p for p, _, _ in done], [start for _, start, _ in done], [n for _, _, n in done]
+    return _chunks(doc, bodies, starts, sizes, chunking, contexts)
 
 
 def _check(doc: Document, pieces: Sequence[Piece], leaves: Sequence[Piece], covers: bool) -> None:
@@ -142,50 +144,53 @@ def _check(doc: Document, pieces: Sequence[Piece], leaves: Sequence[Piece], cove
         raise DocumentError("internal", f"the strategy gave a piece at {bad.span}, outside the text of {len(doc.text)}")
     if not covers or len(leaves) < sum(not p.level for p in pieces):
         return
-    end = 0
-    for start, stop in [*sorted(p.span for p in leaves), Span(len(doc.text), len(doc.text))]:
-        if start > end and (lost := doc.text[end:start].strip()):
+    text, end = doc.text, 0
+    for start, stop in [*sorted([p.span for p in leaves]), (len(text), len(text))]:
+        if start > end and (lost := text[end:start].strip()):
             raise DocumentError("internal", f"the strategy left out the text at {end}: {lost[:40]!r}")
         end = max(end, stop)
 
 
-class Finished(NamedTuple):
-    """A piece in its final place; `body` is where it starts without overlap, `size` is exact and without context."""
-
-    piece: Piece
-    body: int
-    size: int
-
-
-def _order(item: Finished) -> tuple[int, int, int]:
-    return (item.piece.level, item.piece.span.start, item.piece.span.end)
+def _order(item: tuple[Piece, int, int]) -> tuple[int, Span]:
+    return (item[0].level, item[0].span)
 
 
 def _bounded(text: str, leaves: Sequence[Piece], chunking: Chunking, budget: Budget) -> tuple[list[Piece], list[int]]:
     """The leaves cut to the limit, first by the index, then by recounting each body exactly; and the exact sizes."""
-    index = budget.indices([p.span for p in leaves])
-    rooms = _rooms(leaves, chunking, budget)
-    fits = index[:, 1] - index[:, 0] <= rooms
-    parts: list[Piece] = []
-    for leaf, whole, room in zip(leaves, fits.tolist(), rooms.tolist(), strict=True):
-        spans = [trim(text, *leaf.span)] if whole else fit(text, leaf.span, budget.within(room))
-        parts += [leaf if s == leaf.span else leaf._replace(span=s) for s in spans if s.start < s.end]
-    parts = _unbroken(text, parts)
+    parts = _unbroken(text, _cut(text, leaves, _rooms(leaves, chunking, budget), budget))
     sizes = exact(text, [p.span for p in parts], budget, chunking.unit)
     rooms = _rooms(parts, chunking, budget)
-    if (np.array(sizes) <= rooms).all():
+    if all(map(le, sizes, rooms)):
         return parts, sizes
     if getattr(chunking.strategy, "overlaps", False) and not chunking.overlap and chunking.context == "none":
-        first = int((np.array(sizes) > rooms).argmax())  # this window and those behind it are measured exactly, one by one
+        first = [*map(le, sizes, rooms)].index(False)  # this window and those behind it are measured exactly, one by one
         windows = _windows(text, parts[first].span.start, budget, chunking.unit)
-        done = [*parts[:first], *(parts[first]._replace(span=s) for s in windows)]
+        done = [*parts[:first], *(_at(parts[first], s) for s in windows)]
         return done, exact(text, [p.span for p in done], budget, chunking.unit)
     done = [
-        part._replace(span=span)
-        for part, size, room in zip(parts, sizes, rooms.tolist(), strict=True)
+        _at(part, span)
+        for part, size, room in zip(parts, sizes, rooms, strict=True)
         for span in _shrunk(text, part.span, size, room, chunking.unit, budget)
     ]
     return done, exact(text, [p.span for p in done], budget, chunking.unit)
+
+
+def _cut(text: str, leaves: Sequence[Piece], rooms: Sequence[int], budget: Budget) -> list[Piece]:
+    """The leaves trimmed, each that is too large by the index cut."""
+    spans = [p.span for p in leaves]
+    starts, ends = budget.indices_of(np.array(spans, np.int64).reshape(-1, 2)).T.tolist()
+    parts: list[Piece] = []
+    for leaf, span, start, end, room in zip(leaves, spans, starts, ends, rooms, strict=True):
+        if end - start > room:
+            parts += [_at(leaf, s) for s in fit(text, span, budget.within(room))]
+        elif (trimmed := trim(text, *span)).start < trimmed.end:
+            parts.append(_at(leaf, trimmed))
+    return parts
+
+
+def _at(piece: Piece, span: Span) -> Piece:
+    """The piece with this span; itself where that is so already, since a copy costs more than all else here."""
+    return piece if piece.span == span else piece._replace(span=span)
 
 
 def _windows(text: str, start: int, budget: Budget, unit: Tokenizer) -> Iterator[Span]:
@@ -216,12 +221,12 @@ def _unbroken(text: str, parts: list[Piece]) -> list[Piece]:
     return parts
 
 
-def _rooms(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> Offsets:
+def _rooms(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> list[int]:
     """The units that the body of each piece may have: the limit less its own context, or else less that of its place."""
-    rooms = budget.rooms([p.span for p in pieces])
+    rooms = budget.rooms([p.span for p in pieces]).tolist() if len(budget.context_at) else [budget.limit] * len(pieces)
     if any(p.context for p in pieces):
-        extra = np.array(_extra([p.context for p in pieces], chunking.unit), np.int64)
-        rooms = np.maximum(1, rooms - extra)
+        own = extra([p.context for p in pieces], BREAK, chunking.unit)
+        rooms = [max(1, room - n) for room, n in zip(rooms, own, strict=True)]
     return rooms
 
 
@@ -229,9 +234,9 @@ def _with_room(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> l
     """The pieces; one whose own context is over its share and would push some of the body out comes without it."""
     if not any(p.context for p in pieces):
         return list(pieces)
-    rooms, index = budget.rooms([p.span for p in pieces]), budget.indices([p.span for p in pieces])
-    extra = np.array(_extra([p.context for p in pieces], chunking.unit), np.int64)
-    dropped = (extra > rooms // SHARE) & (index[:, 1] - index[:, 0] > rooms - extra)
+    rooms, (starts, ends) = budget.rooms([p.span for p in pieces]), budget.indices([p.span for p in pieces]).T
+    own = extra([p.context for p in pieces], BREAK, chunking.unit)
+    dropped = (own > rooms // SHARE) & (ends - starts > rooms - own)
     return [p._replace(context="") if drop else p for p, drop in zip(pieces, dropped.tolist(), strict=True)]
 
 
@@ -268,7 +273,7 @@ def _joined(
 
     Pieces of different kinds, and those with a context of their own, stay apart.
     """
-    rooms = _rooms(pieces, chunking, budget).tolist()
+    rooms = _rooms(pieces, chunking, budget)
     kept: list[tuple[Piece, int, int]] = []
     for piece, size, room in zip(pieces, sizes, rooms, strict=True):
         if kept and min(size, kept[-1][1]) < chunking.min_size and not (piece.context or kept[-1][0].context):
@@ -298,150 +303,45 @@ def _halves(text: str, span: Span) -> list[Span]:
     return [s for s in (trim(text, span.start, cut), trim(text, cut, span.end)) if s.start < s.end]
 
 
-def _apart(pieces: Sequence[Piece]) -> list[bool]:
-    """Which pieces take no overlap: those of another kind than the one before, whole rows and records, and those that bring
-    their own context.
-    """
-    whole = ("table", "record")
-    return [bool(p.context) or p.kind != before.kind or p.kind in whole for before, p in pairwise([*pieces[:1], *pieces])]
-
-
-def _overlapped(
-    text: str, bodies: Sequence[Span], sizes: Sequence[int], within: Offsets, chunking: Chunking, budget: Budget
-) -> list[Span]:
-    """Each body with up to `overlap` units of what stands before it, as far as the limit leaves room."""
-    rooms = within.tolist()
-    reaches = [min(chunking.overlap, room - size) for room, size in zip(rooms, sizes, strict=True)]
-    spans = list(bodies)
-    open_ = [i for i in range(1, len(bodies)) if reaches[i] > 0]
-    while open_:
-        starts = {i: _word_start(text, budget, bodies[i].start, reaches[i], bodies[i - 1].start + 1) for i in open_}
-        tried = [Span(starts[i], bodies[i].end) for i in open_]
-        added = exact(text, [Span(starts[i], bodies[i].start) for i in open_], budget, chunking.unit)
-        whole = exact(text, tried, budget, chunking.unit)
-        again = []
-        for i, span, extra, size in zip(open_, tried, added, whole, strict=True):
-            over = max(extra - chunking.overlap, size - rooms[i])
-            if over <= 0:
-                spans[i] = span
-                continue
-            reaches[i] -= over
-            if reaches[i] > 0:
-                again.append(i)
-        open_ = again
-    return spans
-
-
-def _word_start(text: str, budget: Budget, start: int, reach: int, floor: int) -> int:
-    """The first word that begins within `reach` units before `start`; a cluster's start where there is no white space."""
-    at = max(floor, budget.offset(budget.index(start) - reach))
-    word = at
-    while word < start and not (text[word - 1].isspace() and not text[word].isspace()):
-        word += 1
-    if word < start:
-        return word
-    snapped = cluster_start(text, at)
-    return trim(text, snapped, start).start if snapped >= floor else start
-
-
-def exact(text: str, spans: Sequence[Span], budget: Budget, unit: Tokenizer) -> list[int]:
-    """The number of tokens of each slice as if it were encoded alone.
-
-    Only the ends of a slice are encoded again: up to its first and from its last space that follows a non-white character,
-    where counts add up; between them the index answers.
-    """
-    if budget.starts is None:
-        return [s.end - s.start for s in spans]
-    edges: list[str] = []
-    inner: list[int] = []
-    for span in spans:
-        first, last = _safe(text, span) if unit.additive else (-1, -1)
-        if first < last:
-            edges += [text[span.start : first], text[last : span.end]]
-            inner.append(budget.index(last) - budget.index(first))
-        else:
-            edges += [text[span.start : span.end], ""]
-            inner.append(0)
-    counts = unit.count(edges)
-    return [n + a + b for n, a, b in zip(inner, counts[::2], counts[1::2], strict=True)]
-
-
-def _safe(text: str, span: Span) -> tuple[int, int]:
-    first = text.find(" ", span.start + 1, span.end)
-    while first > 0 and text[first - 1].isspace():
-        first = text.find(" ", first + 1, span.end)
-    last = text.rfind(" ", span.start + 1, span.end)
-    while last > 0 and text[last - 1].isspace():
-        last = text.rfind(" ", span.start + 1, last)
-    return first, last
-
-
-def _chunks(doc: Document, done: Sequence[Finished], chunking: Chunking, contexts: Contexts) -> list[Chunk]:
+def _chunks(
+    doc: Document, done: Sequence[Piece], bodies: Sequence[int], sizes: Sequence[int], chunking: Chunking, contexts: Contexts
+) -> list[Chunk]:
+    """Pieces in their final place as chunks. `bodies`: where each starts without overlap; sizes are without context."""
     headings, paged = outline(doc), pages(doc.blocks)
-    texts = [p.text or doc.text[p.span.start : p.span.end] for p, _, _ in done]
-    named = path_contexts({p.path for p, _, _ in done}, chunking.unit, chunking.reserve)
-    context = [BREAK.join(filter(None, (contexts.of(body), named[p.path], p.context))) for p, body, _ in done]
-    ids = identities(doc.id, [p.level for p, _, _ in done], texts)
-    parents = _parents([p for p, _, _ in done], ids)
-    extra = _extra(context, chunking.unit)
-    specials = chunking.unit.specials
+    texts = [p.text or doc.text[p.span[0] : p.span[1]] for p in done]
+    context = _contexts(done, bodies, chunking, contexts)
+    ids = identities(doc.id, [p.level for p in done], texts)
+    more = [n + chunking.unit.specials for n in extra(context, BREAK, chunking.unit)]
+    columns = zip(done, bodies, sizes, ids, _parents(done, ids), texts, context, more, strict=True)
     return [
         Chunk(
-            ids[i],
+            name,
             doc.id,
             i,
-            piece.level,
-            parents[i],
-            piece.kind,
-            piece.span.start,
-            piece.span.end,
-            paged.of(piece.span.start) if paged.numbers else None,
-            paged.of(piece.span.end - 1) if paged.numbers else None,
-            piece.path or (headings.of(doc.text, body, piece.span.end) if headings.paths else ()),
-            texts[i],
-            context[i],
-            size + extra[i] + specials,
+            level,
+            parent,
+            kind,
+            start,
+            end,
+            paged.of(start) if paged.numbers else None,
+            paged.of(end - 1) if paged.numbers else None,
+            path or (headings.of(doc.text, body, end) if headings.paths else ()),
+            text,
+            before,
+            size + n,
         )
-        for i, (piece, body, size) in enumerate(done)
+        for i, (((start, end), level, _, _, kind, path), body, size, name, parent, text, before, n) in enumerate(columns)
     ]
 
 
-def _extra(context: Sequence[str], unit: Tokenizer) -> list[int]:
-    """The sizes of the contexts with the break behind them."""
-    if not any(context):
-        return [0] * len(context)
-    distinct = sorted({c for c in context if c})
-    size = dict(zip(distinct, unit.count([c + BREAK for c in distinct]), strict=True))
-    return [size.get(c, 0) for c in context]
-
-
-def identities(doc_id: str, levels: Sequence[int], texts: Sequence[str]) -> list[str]:
-    """`chunk_id`s: a hash of the document, the level, the text and how often that text came before in the document."""
-    seen: Counter[bytes] = Counter()
-    document = hashlib.blake2b(_sized(doc_id.encode()), digest_size=16)
-    ids = []
-    for level, text in zip(levels, texts, strict=True):
-        h = document.copy()
-        h.update(_sized(b"%d" % level))
-        h.update(_sized(text.encode()))
-        first = h.digest()
-        if (before := seen[first]) > 0:
-            h.update(_sized(b"%d" % before))
-        seen[first] += 1
-        ids.append(h.hexdigest())
-    return ids
-
-
-def _sized(data: bytes) -> bytes:
-    return len(data).to_bytes(8, "little") + data
-
-
-def digest(*parts: str) -> str:
-    """BLAKE2b-128 of the parts, each behind its length, in hex: no two lists of parts run together."""
-    h = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        h.update(_sized(part.encode()))
-    return h.hexdigest()
+def _contexts(done: Sequence[Piece], bodies: Sequence[int], chunking: Chunking, contexts: Contexts) -> list[str]:
+    """What the model reads in front of each piece: the headings, the path, the piece's own context, a line each."""
+    named = path_contexts({p.path for p in done}, chunking.unit, chunking.reserve)
+    if not contexts.texts and not any(named.values()):
+        return [p.context for p in done]
+    return [
+        BREAK.join(filter(None, (contexts.of(body), named[p.path], p.context))) for p, body in zip(done, bodies, strict=True)
+    ]
 
 
 def _parents(pieces: Sequence[Piece], ids: Sequence[str]) -> list[str | None]:

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -23,7 +22,7 @@ from chunkmill.chunkers.errors import ConfigError, choose
 if TYPE_CHECKING:
     import tiktoken
 
-SLAB = 1 << 18  # tokens or code points looked at at once
+SLAB = 1 << 18  # code points looked at at once
 WORD = regex.compile(r"\S+")
 
 
@@ -94,25 +93,25 @@ class Tiktoken:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.additive_lines = name in ("cl100k_base", "o200k_base", "o200k_harmony")  # also between a line break and a letter
         self._encoding = encoding(name)
         self._fast = faster(self._encoding)
         tokens = {rank: token for token, rank in self._encoding._mergeable_ranks.items()}
         table = [tokens.get(rank, b"") for rank in range(max(tokens) + 1)]
-        self._bytes = np.array([len(t) for t in table], np.uint8)  # no token is longer than 128 bytes
-        self._lead = np.array([len(t) - len(t.lstrip()) if t.strip() else 0 for t in table], np.uint8)
+        self._table = np.array([_packed(token) for token in table], np.uint32)
 
     def __reduce__(self) -> tuple[Callable[[str], Tokenizer], tuple[str]]:
         return tokenizer, (self.name,)
 
     def starts(self, text: str) -> Offsets | None:
-        """Cumulative byte lengths of the tokens, turned into code points. O(n), one encoding."""
-        best = self._fast if self._fast is not None and agreed(text) else self._encoding
-        ids = best.encode_to_numpy(text, disallowed_special=())
-        begins = np.empty(len(ids), np.int64)
-        begins[:1] = 0
-        np.cumsum(self._bytes[ids[:-1]], dtype=np.int64, out=begins[1:])
-        begins += self._lead[ids]
-        return begins if text.isascii() else code_points(text, begins)
+        """Cumulative numbers of the characters that begin in each token. O(n), one encoding."""
+        best = self._encoding if self._fast is None else self._fast
+        found = self._table.take(best.encode_to_numpy(text, disallowed_special=()))
+        if best is self._fast and not text.isascii() and (found >= DOUBTFUL).any() and not agreed(text):
+            found = self._table.take(self._encoding.encode_to_numpy(text, disallowed_special=()))
+        begins: Offsets = np.cumsum(found & 0xFF, dtype=np.int64)
+        begins -= (found >> 8) & 0xFF
+        return begins
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Lengths of the ordinary encodings."""
@@ -129,13 +128,16 @@ NEWER = (
     *((0x16FF2, 0x16FF6), (0x187F8, 0x187FF), (0x18D09, 0x18D1E), (0x18D80, 0x18DF2), (0x1E6C0, 0x1E6FF), (0x2B73A, 0x2B73F)),
     *((0x2CEA2, 0x2CEAD), (0x323B0, 0x33479)),
 )
+LEADS = frozenset(chr(code).encode()[0] for codes in NEWER for code in codes)  # the bytes with which they begin in UTF-8
+DOUBTFUL = 1 << 16
+CONTINUING = bytes(range(0x80, 0xC0))  # the bytes of UTF-8 with which no character begins
 SAMPLE = "It's 3.14 o'clock;\n\n  naïve café — 東京タワー 👩‍👩‍👧 <|endoftext|>\r\n\tdef f(x): return x**2  # don't\u0301"
 
 
 def agreed(text: str) -> bool:
     """Whether toktok and tiktoken are known to give the same tokens for the text."""
     return text.isascii() or not any(
-        newer()[np.frombuffer(text[i : i + SLAB].encode("utf-32-le"), np.uint32)].any() for i in range(0, len(text), SLAB)
+        newer().take(np.frombuffer(text[i : i + SLAB].encode("utf-32-le"), np.uint32)).any() for i in range(0, len(text), SLAB)
     )
 
 
@@ -204,24 +206,16 @@ class WordPieces:
         return range(start, max(end, start + 1), self.LONG) if end - start > self.LONG else (start,)
 
 
-def code_points(text: str, begins: Offsets) -> Offsets:
-    """Byte offsets into the UTF-8 form as code points; one inside a character gives that character."""
-    if not len(begins):
-        return begins
-    data = np.frombuffer(text.encode(), np.uint8)
-    found = np.empty(len(begins), np.int64)
-    edges = [*range(0, len(begins), SLAB), len(begins)]
-    before = int(np.count_nonzero((data[: begins[0]] & 0xC0) != 0x80))  # characters that begin before the first token
-    for a, b in pairwise(edges):
-        at = begins[a:b] - begins[a]
-        heads = (data[begins[a] : begins[b] if b < len(begins) else len(data)] & 0xC0) != 0x80
-        within = np.add.reduceat(heads, at, dtype=np.int64)
-        found[a] = before
-        np.cumsum(within[:-1], out=found[a + 1 : b])
-        found[a + 1 : b] += before
-        found[a:b] -= ~heads[at]
-        before = int(before + within.sum())
-    return found
+def _packed(token: bytes) -> int:
+    """What the index needs of a token, in one number, so that one look-up gives it.
+
+    The number of characters that begin in it; how many of them come behind the character that holds its first byte which is not
+    white, that one included; whether toktok may have given it for a character that tiktoken does not know.
+    """
+    heads = len(token.translate(None, CONTINUING))  # at most 128
+    lead = len(token) - len(token.lstrip()) if token.strip() else 0
+    inside = token[lead : lead + 1] in CONTINUING and token != b""
+    return heads | (heads - lead + inside) << 8 | DOUBTFUL * (not LEADS.isdisjoint(token))
 
 
 @lru_cache(maxsize=16)

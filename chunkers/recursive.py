@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import chain
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from chunkmill.chunkers import presets
-from chunkmill.chunkers.anchor import pack_anchored
+from chunkmill.chunkers.anchor import Parts, Window, packed
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.pack import fit, pack
-from chunkmill.chunkers.scan import Gaps, text_gaps
-from chunkmill.chunkers.seams import sentence_starts, trim
+from chunkmill.chunkers.scan import blank_lines, lines, sentence_ends
+from chunkmill.chunkers.seams import sentence_starts, text_from, trim
 
+AROUND = 16  # characters on either side of a place to cut that are looked at with it
 GRAINS = 8  # of a chunk: what is smaller is not divided before packing
 SENTENCE = "{sentence}"  # in a list of separators: the end of a sentence, as the segmenter sees it
 
 # What ends a sentence, looked at without a dictionary: good enough to choose among places to cut.
 ENDS = r"""(?:(?<=[.!?])|(?<=[.!?]["')\]”’]))\s++(?![a-z])|(?<=[。！？])"""
 TEXT = (r"\n[ \t\r]*\n", r"\n", ENDS, r"\s")
+Seam = tuple[int, int, int]  # where the part before ends, where the part behind begins, the rank: 0 the strongest
 PRESETS = {"text": TEXT, **presets.PRESETS}
 
 
@@ -88,19 +92,91 @@ def anchored(
     span = trim(text, *span)
     if span.start == span.end or budget.fits(span):
         return [span] if span.start < span.end else []
-    parts, strengths = grains(text, span, budget, separators[:-1], keep, language)
-    last = partial(_parts, text, separator=separators[-1], keep=keep, language=language)
-    for rank, divide in ((len(separators), last), (len(separators) + 1, partial(fit, text, budget=budget))):
-        parts, strengths = _finer(parts, strengths, budget, rank, divide)
-    return pack_anchored(text, parts, budget, strengths)
+    if tuple(separators) == TEXT and keep == "start":
+        return _text_anchored(text, span, budget)
+    starts, ends, strengths = grains(text, span, budget, separators[:-1], keep, language)
+    return packed(_fitted(text, starts, ends, strengths, budget, separators, keep, language))
+
+
+def _text_anchored(text: str, span: Span, budget: Budget) -> list[Span]:
+    """`anchored` at the separators of TEXT: lines and sentences are looked for only in paragraphs that must be divided."""
+    gaps = blank_lines(text, *span)
+    begins = [span.start, *(begin for _, begin in gaps)]
+    stops = [*(end for end, _ in gaps), span.end]
+    paragraphs = Parts(text, begins, stops, None, budget)
+    return packed(paragraphs, Paragraphs(text, begins, stops, [*paragraphs.first, budget.index(span.end)], budget))
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraphs:
+    """Paragraphs that can be divided into lines and sentences."""
+
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
+    index: Sequence[int]  # of the starts, and of the end
+    budget: Budget
+
+    def within(self, a: int, b: int, windows: Sequence[Window]) -> Parts:
+        """Paragraphs[a:b] divided by the seams that lie in these windows of the index; what lies between two is one part."""
+        seams: list[Seam] = []
+        reached = -1
+        for low, high in windows:
+            low, reached = max(reached + 1, self.budget.offset(low - 1)), self.budget.offset(high)
+            seams += self._seams(a, b, low, reached)
+        return Parts(self.text, *self._parts(a, b, seams), self.budget)
+
+    def throughout(self, a: int, b: int) -> Parts:
+        """Paragraphs[a:b] divided by all seams, and what doesn't fit by force."""
+        seams = self._seams(a, b, self.starts[a], self.ends[b - 1])
+        return _fitted(self.text, *self._parts(a, b, seams), self.budget, TEXT)
+
+    def _seams(self, a: int, b: int, low: int, high: int) -> list[Seam]:
+        """The seams between and inside paragraphs[a:b] that begin from `low` on and end at `high` at the latest."""
+        seams: list[Seam] = []
+        grain = self.budget.fill // GRAINS
+        for i in range(bisect_left(self.ends, low, a, b), b):
+            start, end = self.starts[i], self.ends[i]
+            if i > a and low <= start and self.ends[i - 1] <= high:
+                seams.append((self.ends[i - 1], start, 0))
+            if start > high:
+                break
+            if self.index[i + 1] - self.index[i] > grain:
+                behind = self.starts[i + 1] if i + 1 < len(self.starts) else end
+                seams += text_grains(self.text, start, end, behind, self.budget, low, high)
+        return seams
+
+    def _parts(self, a: int, b: int, seams: Sequence[Seam]) -> tuple[list[int], list[int], list[int]]:
+        starts = [self.starts[a], *(begin for _, begin, _ in seams)]
+        ends = [*(end for end, _, _ in seams), self.ends[b - 1]]
+        return starts, ends, [0, *(rank for _, _, rank in seams)]
+
+
+def text_grains(text: str, start: int, stop: int, behind: int, budget: Budget, low: int, high: int) -> list[Seam]:
+    """The lines of a paragraph, and the sentences in long lines: seams from `low` to `high`. The next one begins `behind`."""
+    grain = budget.fill // GRAINS
+    seams: list[Seam] = []
+    if (line := text.rfind("\n", start, low)) >= 0:
+        start = text_from(text, line)
+    short = grain if text.isascii() else 0  # no character of ASCII is more than one token
+    for end, begin in chain(lines(text, start, stop), [(stop, behind)]):
+        if begin - start > short and budget.size(Span(start, begin)) > grain:
+            found = sentence_ends(text, max(start, low - AROUND), min(end, high + AROUND))
+            seams += [(e, b, 2) for e, b in found if low <= b and e <= high]
+        if end > high:
+            break
+        if low <= begin < behind:
+            seams.append((end, begin, 1))
+        start = begin
+    return seams
 
 
 def grains(
     text: str, span: Span, budget: Budget, separators: Sequence[str], keep: str, language: str
-) -> tuple[list[Span], list[int]]:
-    """The parts between the separators, and the rank of the seam before each. What is within a grain is not divided."""
-    plain = separators == TEXT[:-1] and keep == "start"
-    ends, begins, ranks = text_gaps(text, *span) if plain else _gaps(text, span, separators, keep, language)
+) -> tuple[list[int], list[int], list[int]]:
+    """The parts between the separators (starts, ends) and the rank of the seam before each. A grain is not divided."""
+    seams = _gaps(text, span, separators, keep, language)
+    ends, begins, ranks = np.array(seams, np.int64).reshape(-1, 3).T
     for rank in range(1, len(separators)):
         edges = np.concatenate([[span.start], begins[ranks < rank], [span.end]])
         sizes = np.diff(budget.indices_of(edges))
@@ -109,13 +185,10 @@ def grains(
         kept = np.ones(len(ranks), np.bool_)
         kept[inside] = sizes[np.minimum(within, len(sizes) - 1)] > budget.fill // GRAINS
         ends, begins, ranks = ends[kept], begins[kept], ranks[kept]
-    starts, stops, strengths = [span.start, *begins.tolist()], [*ends.tolist(), span.end], [0, *ranks.tolist()]
-    if plain:
-        return list(map(Span, starts, stops)), strengths
-    return _trimmed(text, starts, stops, strengths)
+    return _trimmed(text, [span.start, *begins.tolist()], [*ends.tolist(), span.end], [0, *ranks.tolist()])
 
 
-def _trimmed(text: str, begins: list[int], ends: list[int], ranks: list[int]) -> tuple[list[Span], list[int]]:
+def _trimmed(text: str, begins: list[int], ends: list[int], ranks: list[int]) -> tuple[list[int], list[int], list[int]]:
     parts: list[Span] = []
     strengths: list[int] = []
     strongest = len(TEXT) + len(ranks)
@@ -126,21 +199,41 @@ def _trimmed(text: str, begins: list[int], ends: list[int], ranks: list[int]) ->
             parts.append(part)
             strengths.append(strongest)
             strongest = rank + 1 + len(ranks)
-    return parts, strengths
+    return [p.start for p in parts], [p.end for p in parts], strengths
 
 
-def _gaps(text: str, span: Span, separators: Sequence[str], keep: str, language: str) -> Gaps:
+def _fitted(
+    text: str,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    strengths: Sequence[int],
+    budget: Budget,
+    separators: Sequence[str],
+    keep: str = "start",
+    language: str = "en",
+) -> Parts:
+    """The parts, those that don't fit divided by the last separator, and what still doesn't by force."""
+    found = Parts(text, starts, ends, strengths, budget)
+    if found.fit():
+        return found
+    parts: Sequence[Span] = list(map(Span, starts, ends))
+    last = partial(_parts, text, separator=separators[-1], keep=keep, language=language)
+    for rank, divide in ((len(separators), last), (len(separators) + 1, partial(fit, text, budget=budget))):
+        parts, strengths = _finer(parts, strengths, budget, rank, divide)
+    return Parts(text, [p.start for p in parts], [p.end for p in parts], strengths, budget)
+
+
+def _gaps(text: str, span: Span, separators: Sequence[str], keep: str, language: str) -> list[Seam]:
     """The seams of any separators; where two overlap the stronger one counts."""
     found = sorted((e, rank, b) for rank, s in enumerate(separators) for e, b in _seams(text, span, s, keep, language))
-    gaps: list[tuple[int, int, int]] = []
+    gaps: list[Seam] = []
     for end, rank, begin in found:
         if gaps and end < gaps[-1][1]:
             if rank >= gaps[-1][2]:
                 continue
             gaps.pop()
         gaps.append((end, begin, rank))
-    columns = np.array(gaps, np.int64).reshape(-1, 3)
-    return Gaps(columns[:, 0], columns[:, 1], columns[:, 2])
+    return gaps
 
 
 def _seams(text: str, span: Span, separator: str, keep: str, language: str) -> Iterator[tuple[int, int]]:
@@ -157,11 +250,11 @@ def _seams(text: str, span: Span, separator: str, keep: str, language: str) -> I
 
 def _finer(
     parts: Sequence[Span], strengths: Sequence[int], budget: Budget, rank: int, divide: Callable[[Span], list[Span]]
-) -> tuple[list[Span], list[int]]:
+) -> tuple[Sequence[Span], Sequence[int]]:
     """The parts that don't fit divided; a new seam has the strength `rank`."""
     whole = fitting(parts, budget)
     if all(whole):
-        return list(parts), list(strengths)
+        return parts, strengths
     finer: list[Span] = []
     strength: list[int] = []
     for part, own, fits in zip(parts, strengths, whole, strict=True):

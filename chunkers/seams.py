@@ -16,22 +16,26 @@ BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
 NOT_WHITE = re.compile(r"\S")
 LAST_WHITE = regex.compile(r"(?r)\s")
 SLAB, STRETCH = 200_000, 12  # characters the sentence segmenter sees at the most; certain ends of sentences in a stretch
-CERTAIN_END = re.compile(r"(?<=[a-z]{4}[.!?])\s++(?=[A-Z])|(?<=[。！？])\s*+(?=[^」』”’）)])|\n\s*\n\s*+")
+# One set of characters comes first: `re` then looks for these alone, many times faster than for alternatives.
+CERTAIN_END = re.compile(r"[.!?。！？\n](?:(?<=[a-z]{4}[.!?])\s++(?=[A-Z])|(?<=[。！？])\s*+(?=[^」』”’）)])|(?<=\n)\s*\n\s*+)")
 # Letters between which UAX 29 always has a boundary: nothing here extends, prepends, conjoins or is an emoji.
 PLAIN = re.compile(
     "[\0-\x7f\xc0-\u024f\u0391-\u0481\u048a-\u052f\u05d0-\u05ea\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff1f]{2}"
 )
+# A full stop behind white space of more than one byte, on which sentencex 1.0.32 panics ("A\u00a0.").
+WIDE_STOP, WIDE_WHITE = re.compile(r"\.(?<=[^\S\x00-\x7f]\.)"), re.compile(r"[^\S\x00-\x7f]\.")
 VISIBLE = regex.compile(r"[^\s\p{Cc}\p{Cf}]")  # a text without one is empty to a reader
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def trim(text: str, start: int, end: int) -> Span:
     """The span without white space at its ends; empty at `end` where there is nothing else."""
-    if start < end and not (text[start].isspace() or text[end - 1].isspace()):
-        return Span(start, end)
-    body = text[start:end]
-    left = len(body) - len(body.lstrip())
-    return Span(start + left, end - (len(body) - len(body.rstrip()) if left < len(body) else 0))
+    if start < end and text[end - 1].isspace():
+        kept = len(text[start:end].rstrip())
+        start, end = (start, start + kept) if kept else (end, end)
+    if start < end and text[start].isspace():
+        start = end - len(text[start:end].lstrip())
+    return Span(start, end)
 
 
 def text_from(text: str, start: int) -> int:
@@ -73,7 +77,10 @@ def sentence_starts(text: str, within: Span, language: str = "en") -> Iterator[i
             stop = min(end, at + SLAB)
             if at > within.start:
                 yield at
-            yield from (at + b["start_index"] for b in get_sentence_boundaries(language, text[at:stop])[1:])
+            part = text[at:stop]
+            if WIDE_STOP.search(part):
+                part = WIDE_WHITE.sub(" .", part)
+            yield from (at + b["start_index"] for b in get_sentence_boundaries(language, part)[1:])
             at = stop
 
 

@@ -43,9 +43,14 @@ def _white(text: str, at: int, i: int, outline: Outline) -> bool:
     return not text[at : int(outline.starts[i + 1])].strip()
 
 
+NO_OUTLINE = Outline(EMPTY, EMPTY, ())
+
+
 def outline(doc: Document) -> Outline:
     """The document's outline. A path holds every open heading that is less deep than the next, outermost first."""
     headings = [b for b in doc.blocks if b.kind == "heading"]
+    if not headings:
+        return NO_OUTLINE
     paths: list[Path] = []
     open_: list[tuple[int, str]] = []
     for h in headings:
@@ -113,9 +118,14 @@ class Pages:
         return self.numbers[max(0, i)] if self.numbers else None
 
 
+NO_PAGES = Pages(EMPTY, ())
+
+
 def pages(blocks: Sequence[Block]) -> Pages:
     """Page numbers by offset."""
     paged = [b for b in blocks if b.page is not None]
+    if not paged:
+        return NO_PAGES
     return Pages(_column(b.span.start for b in paged), [b.page for b in paged if b.page is not None])
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chunkmill.chunkers import measure
-from chunkmill.chunkers.measure import code_points, tokenizer
+from chunkmill.chunkers.errors import ConfigError
+from chunkmill.chunkers.measure import tokenizer
 from vocabulary import Bytes, stretches
 
 TEXTS = st.one_of(stretches, st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=200))
@@ -46,14 +47,35 @@ def test_characters_newer_than_tiktokens_tables_take_the_slow_path():
     assert tokenizer("cl100k_base").count([text]) == [len(tiktoken.get_encoding("cl100k_base").encode_ordinary(text))]
 
 
-@given(text=st.text(min_size=1, max_size=30), data=st.data())
-def test_byte_offsets_become_code_points(text, data):
-    text = text.encode("utf-8", "replace").decode()
-    size = len(text.encode())
-    begins = np.array(sorted(data.draw(st.sets(st.integers(0, size - 1), min_size=1))), np.int64)
-    character = np.repeat(np.arange(len(text)), [len(c.encode()) for c in text])
+@given(text=TEXTS)
+@settings(max_examples=500, deadline=None)
+def test_starts_are_the_characters_that_hold_the_first_byte_of_each_token_that_is_not_white(text):
+    encoding = tiktoken.get_encoding("cl100k_base")
+    character = np.repeat(np.arange(len(text)), [len(c.encode()) for c in text]).tolist()
+    expected, at = [], 0
+    for token in map(encoding.decode_single_token_bytes, encoding.encode_ordinary(text)):
+        expected.append(character[at + (len(token) - len(token.lstrip()) if token.strip() else 0)])
+        at += len(token)
 
-    assert code_points(text, begins).tolist() == character[begins].tolist()
+    assert tokenizer("cl100k_base").starts(text).tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["cl100k_base", "o200k_base"])
+@given(
+    left=TEXTS,
+    right=TEXTS,
+    letter=st.sampled_from("aZé東ß"),
+    line=st.sampled_from(["\n", "\r\n", " \n", "\n\n", "/\n", "\t\n\n"]),
+)
+@settings(max_examples=300, deadline=None)
+def test_counts_add_up_between_a_line_break_and_a_letter_where_the_unit_says_so(name, left, right, letter, line):
+    try:
+        unit = tokenizer(name)
+    except ConfigError:
+        pytest.skip(f"the vocabulary of {name} is not here")
+
+    assert unit.additive_lines
+    assert unit.count([left + line + letter + right]) == [sum(unit.count([left + line, letter + right]))]
 
 
 def test_an_unknown_word_cannot_hide_a_megabyte(offline_model):

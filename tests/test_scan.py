@@ -1,24 +1,29 @@
-"""The seams found by arithmetic are those that a reader of the text would name."""
+"""The seams of plain text are those that a reader of the text would name."""
 
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkmill.chunkers import scan
-from chunkmill.chunkers.scan import text_gaps
-from chunkmill.chunkers.seams import trim
+from chunkmill.chunkers.base import Budget, Span
+from chunkmill.chunkers.recursive import Paragraphs
+from chunkmill.chunkers.scan import blank_lines, lines, sentence_ends
+from chunkmill.chunkers.seams import sentences, trim
 from vocabulary import stretches
 
 
+def divided(text, span, rank=0):
+    """The parts of a trimmed stretch by all seams, each with the rank of the seam before it."""
+    if rank == 3 or span.start == span.end:
+        return [(span, 0)] if span.start < span.end else []
+    gaps = list((blank_lines, lines, sentence_ends)[rank](text, *span))
+    edges = zip([span.start, *(b for _, b in gaps)], [*(e for e, _ in gaps), span.end], strict=True)
+    found = [divided(text, Span(*edge), rank + 1) for edge in edges]
+    return [(s, r if i or not n else rank) for n, inner in enumerate(found) for i, (s, r) in enumerate(inner)]
+
+
 def parts(text):
-    span = trim(text, 0, len(text))
-    if span.start == span.end:
-        return []
-    gaps = text_gaps(text, *span)
-    edges = zip([span.start, *gaps.begins], [*gaps.ends, span.end], [0, *gaps.ranks], strict=True)
-    return [(text[a:b], int(rank)) for a, b, rank in edges]
+    return [(text[a:b], rank) for (a, b), rank in divided(text, trim(text, 0, len(text)))]
 
 
 def test_seams_have_their_ranks_and_parts_come_trimmed():
@@ -62,11 +67,24 @@ def test_every_line_break_is_a_seam(text):
     assert sum(rank == 0 for _, rank in parts(text)[1:]) == blank
 
 
-@given(text=TEXTS, slab=st.integers(1, 9))
-@settings(max_examples=300, deadline=None)
-def test_the_seams_do_not_depend_on_how_much_is_looked_at_at_once(text, slab):
-    whole = parts(text)
+@given(text=TEXTS, low=st.integers(0, 60), high=st.integers(0, 60))
+@settings(max_examples=400, deadline=None)
+def test_looking_in_a_window_finds_the_seams_that_lie_there(text, low, high):
+    span = trim(text, 0, len(text))
+    if span.start == span.end or low > high:
+        return
+    budget = Budget(1, None, len(text), 1)  # no grain is short
+    gaps = blank_lines(text, *span)
+    starts, ends = [span.start, *(b for _, b in gaps)], [*(e for e, _ in gaps), span.end]
+    paragraphs = Paragraphs(text, starts, ends, [*starts, span.end], budget)
+    every = paragraphs._seams(0, len(starts), 0, len(text))
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "SLAB", slab)
-        assert parts(text) == whole
+    found = paragraphs._seams(0, len(starts), low, high)
+
+    assert {s for s in every if low < s[1] and s[0] < high} <= set(found) <= set(every)
+    assert found == sorted(found)
+    assert [s[1] for s in every] == [a for (a, _), _ in divided(text, span)][1:]
+
+
+def test_a_full_stop_behind_wide_white_space_does_not_stop_the_segmenter():
+    assert sentences("Salut\u00a0. Voila. A\u2003.") == [Span(0, 7), Span(8, 14), Span(15, 18)]
