@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import repeat
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from chunkmill.chunkers.seams import between, cluster_start, sentence_starts
 from chunkmill.chunkers.stretch import whole
 
 Costs = npt.NDArray[np.float64]
+Extra: TypeAlias = Callable[[Sequence[int]], Iterable[Costs]]
 
 FORCED, SENTENCE, LINE, BREAK = range(4)  # how strong a seam is
 PRICES = np.array([1.5, 0.5, 0.2, 0.0])  # of a cut there, where missing the size target by 100% costs 1
@@ -55,8 +57,13 @@ class Optimal:
         """The pieces of the best split; all of them fit."""
         units, strength = parts(doc, budget, doc.metadata.get("language", self.language))
         groups = cheapest(units, PRICES[np.array(strength, np.int64)], budget, self.target)
-        best = whole(doc.text, (Piece(Span(units[a].start, units[b - 1].end)) for a, b in groups))
-        return [Piece(s) for piece in best for s in fit(doc.text, piece.span, budget)]
+        return pieces(doc.text, units, groups, budget)
+
+
+def pieces(text: str, units: Sequence[Span], groups: Iterable[tuple[int, int]], budget: Budget) -> list[Piece]:
+    """The groups of units as pieces that fit, none of which begins or ends inside a grapheme cluster."""
+    best = whole(text, (Piece(Span(units[a].start, units[b - 1].end)) for a, b in groups))
+    return [Piece(s) for piece in best for s in fit(text, piece.span, budget)]
 
 
 def parts(doc: Document, budget: Budget, language: str = "en") -> tuple[list[Span], list[int]]:
@@ -128,10 +135,14 @@ def _divided(text: str, unit: Span, n: int, budget: Budget) -> list[Span]:
     return between(text, cuts, unit)
 
 
-def cheapest(units: Sequence[Span], prices: Costs, budget: Budget, target: float) -> list[tuple[int, int]]:
+def cheapest(
+    units: Sequence[Span], prices: Costs, budget: Budget, target: float, extra: Extra | None = None
+) -> list[tuple[int, int]]:
     """The grouping of least cost, as half-open ranges of units. A unit over the limit stays alone.
 
-    `prices`: of a cut in front of each unit. Exact: each unit is tried as the last of a group with all first ones that fit.
+    `prices`: of a cut in front of each unit. `extra`: what else groups cost; it is given the first unit that each unit can be
+    in a group with, and gives for each unit as the last one the costs with every first one from there on. `target` 0: no size
+    costs more than another. Exact: each unit is tried as the last of a group with all first ones that fit.
     """
     starts, ends = budget.indices(units).T
     limit = max(1, budget.fill)
@@ -141,8 +152,11 @@ def cheapest(units: Sequence[Span], prices: Costs, budget: Budget, target: float
     base = starts - context
     back: list[int] = []
     before = prices.copy()  # of unit i: the least cost of all before it, and of the cut in front of it
-    for last, (low, end) in enumerate(zip(first, ends.tolist(), strict=True)):
+    more = extra(first) if extra else repeat(None, len(first))
+    for last, (low, end, added) in enumerate(zip(first, ends.tolist(), more, strict=True)):
         totals = cost.take(end - base[low : last + 1], mode="clip")
+        if added is not None:
+            totals += added
         totals += before[low : last + 1]
         chosen = int(totals.argmin())
         least = totals[chosen]
@@ -159,8 +173,10 @@ def cheapest(units: Sequence[Span], prices: Costs, budget: Budget, target: float
 
 
 def deviation(limit: int, context: int, target: float) -> Costs:
-    """What a chunk of each size costs: (limit + context + 2,); infinite above the limit."""
-    goal = max(1.0, target * limit)
+    """What a chunk of each size costs: (limit + context + 2,); infinite above the limit, nothing where there is no target."""
     size = np.arange(limit + context + 2)
+    if not target:
+        return np.where(size > limit, np.inf, 0.0)
+    goal = max(1.0, target * limit)
     off = (size - goal) / goal
     return np.where(size > limit, np.inf, off**2 * np.minimum(1, size / goal))

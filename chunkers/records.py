@@ -85,12 +85,12 @@ class Records:
         """Pieces of kind `record` (`table` for rows of CSV), in order."""
         budget = beside(budget, 0)
         whole = Span(0, len(doc.text))
+        if tree := json_tree(doc.text) or xml_tree(doc.text):
+            return list(_cut(doc.text, tree, budget, self.pack))
         if starts := [b.span.start for b in doc.blocks if b.kind == "record"]:
             units = between(doc.text, starts, whole)
             packed = pack(units, budget) if self.pack else units
             return [Piece(s, kind="record") for unit in packed for s in split(doc.text, unit, budget)]
-        if tree := json_tree(doc.text) or xml_tree(doc.text):
-            return list(_cut(doc.text, tree, budget, self.pack))
         if delimiter := delimited(doc):
             grid = grid_of(doc.text, record_starts(doc.text, delimiter), len(doc.text), delimiter, header=True)
             return grouped(doc.text, grid, budget, None if self.pack else 1)

@@ -12,10 +12,12 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 from chunkmill.chunkers.adaptive import Adaptive
 from chunkmill.chunkers.auto import Auto
 from chunkmill.chunkers.base import NOTHING, Chunker, Complete, Embed
+from chunkmill.chunkers.clusters import Clusters
 from chunkmill.chunkers.code import Code
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.fixed import Fixed
 from chunkmill.chunkers.hierarchical import Hierarchical, Level
+from chunkmill.chunkers.late import Late
 from chunkmill.chunkers.markers import Markers
 from chunkmill.chunkers.modality import Modality
 from chunkmill.chunkers.optimal import Optimal
@@ -28,6 +30,7 @@ from chunkmill.chunkers.semantic import Semantic
 from chunkmill.chunkers.sentence import Sentence, WholeDocument
 from chunkmill.chunkers.sliding import Sliding
 from chunkmill.chunkers.table import Table
+from chunkmill.chunkers.topic import Topic
 from chunkmill.chunkers.turns import Turns
 
 SHARED = ("strategy", "size", "overlap", "unit", "context", "min_size")  # what every strategy takes
@@ -43,10 +46,12 @@ class Entry(NamedTuple):
 STRATEGIES: dict[str, Entry] = {
     "adaptive": Entry(Adaptive, "paragraphs packed to a size that follows their density: dense text in small chunks"),
     "auto": Entry(Auto, "chosen for each document by its structure: whole, by headings, code, tables, slides, or recursive"),
+    "clusters": Entry(Clusters, "`optimal` with a term for meaning: sentences that are alike stay together; exact"),
     "code": Entry(Code, "along the syntax tree: whole definitions with what is above them, small neighbours packed"),
     "document": Entry(WholeDocument, "the whole document as one chunk where it fits, else split at its strongest seams"),
     "fixed": Entry(Fixed, "windows of exactly `size` units"),
     "hierarchical": Entry(Hierarchical, "levels of any strategies, each inside the pieces of the one above"),
+    "late": Entry(Late, "any `cut`; each vector is pooled from the model's states for the whole document"),
     "markers": Entry(Markers, "sections that begin with a marker: given ones, or lines that look like a title"),
     "modality": Entry(Modality, "tables and figures apart from the text, each kind cut in its own way"),
     "optimal": Entry(Optimal, "the split of least cost: sizes near a target, cuts at strong seams; exact"),
@@ -59,6 +64,7 @@ STRATEGIES: dict[str, Entry] = {
     "sentence": Entry(Sentence, "whole sentences, as many as fit"),
     "sliding": Entry(Sliding, "a window that slides over units or sentences by a step"),
     "table": Entry(Table, "groups of rows, each behind the table's header"),
+    "topic": Entry(Topic, "runs of sentences on one topic, by k-means over their vectors or by LDA"),
     "turns": Entry(Turns, "whole turns of a dialogue, a mail thread or subtitles, as many as fit"),
 }
 

@@ -73,6 +73,8 @@ class Table:
 
     def _grids(self, doc: Document) -> Iterator[Grid]:
         blocks = [b for b in doc.blocks if b.kind == "table"]
+        divides = doc.metadata.get("delimiter", "|")  # CSV says so; its parser knows too whether there is a header
+        header = self.header and doc.metadata.get("header") != "no"
         delimiter = "" if blocks else delimited(doc)
         if delimiter == "|":
             blocks = [Block("table", trim(doc.text, 0, len(doc.text)))]
@@ -80,7 +82,7 @@ class Table:
             yield grid_of(doc.text, record_starts(doc.text, delimiter), len(doc.text), delimiter, self.header)
         at = 0
         for block in blocks:
-            grid = _marked_up(doc.text, block, at, self.header)
+            grid = marked_up(doc.text, block, at, header, divides)
             if grid.span.start < grid.span.end:
                 yield grid
                 at = grid.span.end
@@ -90,17 +92,17 @@ def _texts(doc: Document, span: Span, budget: Budget) -> list[Piece]:
     return [Piece(s) for s in split(doc.text, span, budget)]
 
 
-def _marked_up(text: str, block: Block, floor: int, header: bool) -> Grid:
+def marked_up(text: str, block: Block, floor: int, header: bool, delimiter: str) -> Grid:
     """The table of a block. Lines in pipes right above it belong to its header, as does the rule of dashes below."""
     start, end = block.span
-    while text.startswith("|", start) and (above := _line_above(text, start, floor)) is not None:
+    while delimiter == "|" and text.startswith("|", start) and (above := _line_above(text, start, floor)) is not None:
         start = above
     starts = [p.start for p in block.parts if block.span.start <= p.start < end]
     ruled = 0
     if not starts:
         starts = [start, *(m.end() for m in NEWLINE.finditer(text, start, end))]
         ruled = next((i for i, s in enumerate(starts[1 : MOST_HEADER_LINES + 1], 1) if RULE.match(text, s, end)), 0)
-    return grid_of(text, [start, *starts[ruled + 1 :]], end, "|", header, starts[max(0, ruled - 1)])
+    return grid_of(text, [start, *starts[ruled + 1 :]], end, delimiter, header, starts[max(0, ruled - 1)])
 
 
 def _line_above(text: str, start: int, floor: int) -> int | None:

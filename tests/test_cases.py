@@ -55,7 +55,6 @@ UNCHECKED = {  # clauses of cases that run here and that nothing of ours can ans
     "BUG-207": "ten sentences per chunk are as many as fit",
 }
 WRONG: dict[str, str] = {  # case → why ours fails it
-    "BUG-082": "no parser reads JSON yet: 'null' is a text of four letters",
 }
 
 
@@ -185,7 +184,7 @@ def options(name: str, config: dict[str, Any]) -> dict[str, Any]:
     if config.get("keep_separator") is False:
         found["keep"] = "drop"
     if share := re.fullmatch(r"percentile (\d+)", config.get("method", "")):
-        found["percentile"] = float(share[1])
+        found |= {"method": "percentile", "amount": float(share[1])}
     if config.get("one_definition_per_chunk"):
         found["merge"] = False
     if "levels" in config:

@@ -179,6 +179,7 @@ def test_a_target_outside_the_size_is_refused(target):
 
 @pytest.mark.parametrize("name", ["optimal", "adaptive", "hierarchical", "modality", "auto"])
 @pytest.mark.parametrize("text", ["Some words here. ", "Line by line\n", "# Title\n\nText.\n\n", "= a = b =", "\n"])
+@pytest.mark.long
 def test_time_grows_with_the_text_and_no_faster(name, text):
     def seconds(n):
         doc = plain((text * n)[: n * 30])

@@ -17,14 +17,22 @@ from vocabulary import ANSWERS, Bytes, documents
 UNITS = {"chars": "chars", "words": "words", "bytes": Bytes(), "cl100k_base": "cl100k_base"}
 LEVELS = [
     {"strategy": "section", "size": 50, "merge": False},
-    {"strategy": "semantic", "size": 20, "percentile": 50},
+    {"strategy": "semantic", "size": 20, "method": "percentile", "amount": 50},
     {"strategy": "fixed", "size": 7},
 ]
 CUTS = [(name, {}) for name in STRATEGIES] + [
     ("section", {"merge": False}),
     ("recursive", {"separators": "markdown"}),
     ("recursive", {"separators": ("\n\n", "{sentence}", " "), "keep": "end"}),
-    ("semantic", {"percentile": 50.0, "buffer": 1}),
+    ("semantic", {"method": "percentile", "amount": 50.0, "buffer": 1}),
+    *(
+        ("semantic", {"method": m})
+        for m in ("depth", "standard_deviation", "interquartile", "gradient", "mean_drop", "centroid")
+    ),
+    ("semantic", {"min_size": 6}),
+    ("clusters", {"weight": 8.0}),
+    ("topic", {"topics": 3, "gather": True}),
+    ("topic", {"method": "lda", "topics": 2}),
     ("fixed", {"overlap_before": True}),
     ("sentence", {"overlap_sentences": 2}),
     ("sentence", {"stable": False}),
