@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chunkmill.chunkers.api import chunk_all, chunking
 from chunkmill.chunkers.base import Document
-from chunkmill.io.parsers import detect, parse
+from chunkmill.io.parsers import parse
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden" / "examples.jsonl"
@@ -25,7 +25,7 @@ def lines():
         if path.is_dir() or path.name == "damaged.pdf":
             continue
         data, name = path.read_bytes(), path.relative_to(ROOT).as_posix()
-        for parsed in parse(data, name, detect(name, data)):
+        for parsed in parse(data, name):
             yield from _cut(f"{name}#{parsed.member}", parsed)
 
 

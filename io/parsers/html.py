@@ -34,6 +34,7 @@ _UNNESTED_TAGS = (
 _UNNESTED = frozenset(_UNNESTED_TAGS.split())
 _DEPTH = 512  # as browsers do, the tree is kept from growing deeper
 _INDENT = 8
+_SITE = r"(?:\Z|\s+[-|:\u00b7\u00bb\u2013\u2014]\s|:\s)"  # what follows the page's own words in its title
 
 
 def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed]:
@@ -44,7 +45,17 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
     walk = _Walk(tree)
     if tree.root is not None:
         walk.run(tree.root)
-    yield walk.out.document(_head(tree) | metadata)
+    yield _crowned(walk.out.document(_head(tree) | metadata))
+
+
+def _crowned(page: Parsed) -> Parsed:
+    """The page with the heading that says what its title says as its top one, where it has no `h1`."""
+    headings = [block for block in page.blocks if block.kind == "heading"]
+    title = page.metadata.get("title", "")
+    if not headings or any(h.level == 1 for h in headings) or not re.match(re.escape(headings[0].title) + _SITE, title):
+        return page
+    crowned = headings[0]._replace(level=1)
+    return page._replace(blocks=tuple(crowned if block is headings[0] else block for block in page.blocks))
 
 
 class _Walk:

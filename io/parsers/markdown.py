@@ -40,11 +40,12 @@ _TITLE_LIMIT = 1000
 def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed]:
     """The source itself, its top-level blocks, and its front matter as metadata."""
     text, metadata = decode(data)
-    body, front = _front_matter(text)
-    yield Parsed(text, tuple(_blocks(text, body)), front | metadata)
+    body, front = front_matter(text)
+    yield Parsed(text, tuple(blocks(text, body)), front | metadata)
 
 
-def _blocks(text: str, body: int) -> Iterator[Block]:
+def blocks(text: str, body: int = 0) -> Iterator[Block]:
+    """The top-level blocks of a text from `body` on. Linear."""
     lines = [body, *(m.end() for m in _LINE.finditer(text, body)), len(text)]
     tokens = _parser().parse(text[body:])
     at = 0
@@ -124,7 +125,7 @@ def _inline() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("strikethrough")
 
 
-def _front_matter(text: str) -> tuple[int, dict[str, str]]:
+def front_matter(text: str) -> tuple[int, dict[str, str]]:
     """Where the body begins, and the scalars of the YAML or TOML in front of it."""
     opening = _FRONT.match(text)
     if not opening:

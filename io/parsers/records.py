@@ -1,30 +1,35 @@
-"""Corpora that come as tables: every row of a JSON Lines or Parquet file is a document."""
+"""Corpora that come as tables: every row of a JSON Lines or Parquet file is a document.
+
+Its text is the column that is plainly the text, or the one asked for. Where there is none the row is a record: all its
+fields, a line `name: value` each (nested ones as JSON); short ones are metadata as well.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chunkmill.chunkers.errors import DocumentError
-from chunkmill.io.parsers import Parsed
-from chunkmill.io.parsers.text import decode, mend, paragraphs
+from chunkmill.io.parsers import Parsed, unique_names
+from chunkmill.io.parsers.text import Canonical, decode, mend, paragraphs
 
 TEXTS = ("text", "content", "body", "page_content", "document")
 IDS = ("id", "doc_id", "_id", "url")
 _LARGEST = 2 << 30
 _BATCH_ROWS = 1024
 _LOOK_AHEAD = 100
+_SHORT = 200
 
 
 def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed]:
     """A document per row. `text_column` and `id_column` say where they are, if not under a usual name."""
     rows = _parquet if data[:4] in (b"PAR1", b"PARE") or name.lower().endswith((".parquet", ".pq")) else _jsonl
-    unique = _unique()
+    unique = unique_names()
     for parsed in rows(data, options):
-        yield parsed._replace(member=unique(parsed.member))
+        yield parsed._replace(member=f"#{unique(parsed.member)}")
 
 
 def _jsonl(data: bytes, options: Mapping[str, object]) -> Iterator[Parsed]:
@@ -88,16 +93,15 @@ def _first_rows(data: bytes) -> dict[str, bool]:
 
 
 def _columns(names: Mapping[str, bool], options: Mapping[str, object]) -> tuple[str, str]:
-    """The column of the text and that of the id ("": the row's number). `names` says of each whether it holds strings."""
+    """The columns of the text ("": all of them) and of the id ("": the row's number). `names` says which hold strings."""
     asked, asked_id = options.get("text_column"), options.get("id_column")
     strings = [name for name, is_string in names.items() if is_string]
     only = [name for name in strings if name not in IDS]
     text = str(asked) if asked else next((n for n in TEXTS if n in names), only[0] if len(only) == 1 else "")
-    if not text or text not in names:
-        what = f"no column {text!r}" if asked else "no column is plainly the text"
+    if asked and text not in names:
         raise DocumentError(
             "unsupported",
-            f"{what}; there are: {_listed(names)}; set text_column under formats in a job file",
+            f"no column {asked!r}; there are: {_listed(names)}; set text_column under formats in a job file",
         )
     if asked_id and asked_id not in names:
         raise DocumentError(
@@ -111,6 +115,8 @@ def _document(row: Mapping[str, object], columns: tuple[str, str], number: str, 
     text_column, id_column = columns
     name = _scalar(row.get(id_column)) if id_column else ""
     member = name if name else number
+    if not text_column:
+        return _record({key: value for key, value in row.items() if key != id_column}, member, decoding)
     value = row.get(text_column)
     if value is not None and not isinstance(value, str):
         return Parsed(
@@ -131,6 +137,38 @@ def _document(row: Mapping[str, object], columns: tuple[str, str], number: str, 
     return Parsed(text, paragraphs(text), metadata | dict(decoding), member)
 
 
+def _record(row: Mapping[str, object], member: str, decoding: Mapping[str, str]) -> Parsed:
+    """A row without a text of its own: its fields, a line each."""
+    lines: list[str] = []
+    metadata: dict[str, str] = {}
+    repaired = 0
+    for key, value in row.items():
+        name, said = mend(key)[0], _said(value)
+        line, lone = mend(f"{key}: {said}".strip())
+        repaired += lone
+        if said.strip():
+            lines.append(line)
+        if len(said) <= _SHORT and "\n" not in said and (scalar := _scalar(value)):
+            metadata[name] = scalar
+    if repaired:
+        metadata["repaired"] = str(repaired)
+    record = Canonical()
+    if lines:
+        record.add("record", lines, seams=list(range(len(lines))))
+    return record.document(metadata | dict(decoding))._replace(member=member)
+
+
+def _said(value: object) -> str:
+    """A value in words; "" for null and for bytes that are no text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode() if _is_utf8(value) and b"\0" not in value else ""
+    if isinstance(value, list | dict | tuple):
+        return json.dumps(value, ensure_ascii=False, default=_said) if value else ""
+    return _scalar(value)
+
+
 def _scalar(value: object) -> str:
     """A scalar as metadata; "" for null and for anything nested."""
     if value is None or isinstance(value, list | dict | tuple | bytes):
@@ -141,21 +179,6 @@ def _scalar(value: object) -> str:
         return mend(str(value))[0]
     except ValueError:  # an integer of thousands of digits
         return ""
-
-
-def _unique() -> Callable[[str], str]:
-    """A function that makes ids unique: the second "a" becomes "a~2"."""
-    seen: dict[str, int] = {}
-
-    def unique(member: str) -> str:
-        name = member
-        while name in seen:
-            seen[member] += 1
-            name = f"{member}~{seen[member]}"
-        seen[name] = 1
-        return name
-
-    return unique
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -176,7 +199,7 @@ def _parquet(data: bytes, options: Mapping[str, object]) -> Iterator[Parsed]:
         _refuse_bombs(file)
         names = {field.name: _is_string(field.type) for field in file.schema_arrow}
         columns = _columns(names, options)
-        wanted = [f.name for f in file.schema_arrow if f.name in columns or not pa.types.is_nested(f.type)]
+        wanted = [f.name for f in file.schema_arrow if not columns[0] or f.name in columns or not pa.types.is_nested(f.type)]
         number = 0
         for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
             for row in batch.to_pylist():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import pairwise
 
 from chunkmill.chunkers.base import Block, Kind, Span
@@ -99,6 +100,8 @@ _HALF_WIDTH = re.compile("[\uff61-\uff9f]")
 def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed]:
     """The file as it is; a paragraph per stretch between blank lines."""
     text, metadata = decode(data)
+    if nuls := text.count("\0"):
+        metadata["warning"] = f"{nuls} NUL characters among the text"
     yield Parsed(text, paragraphs(text), metadata)
 
 
@@ -159,15 +162,13 @@ def _marked(data: bytes, codec: str, name: str) -> tuple[str, str, int]:
 
 def _seven_bits(data: bytes) -> tuple[str, str, int] | None:
     """ISO-2022-JP and HZ, which would pass for UTF-8; a cut-off last character is one repair."""
-    found = "iso2022_jp_2" if b"\x1b$" in data else "hz" if min(data.count(b"~{"), data.count(b"~}")) > 2 else ""
-    if not found or not data.isascii():
-        return None
-    try:
-        text = codecs.getincrementaldecoder(found)().decode(data)
-    except UnicodeError:
-        return None
-    whole = _strictly(data, found) is not None
-    return (text, found, 0) if whole else (text + "\ufffd", found, 1)
+    is_hz = min(data.count(b"~{"), data.count(b"~}")) > 2
+    for found in ("iso2022_jp", "iso2022_jp_2") if b"\x1b$" in data else ("hz",) if is_hz else ():
+        with suppress(UnicodeError):
+            text = codecs.getincrementaldecoder(found)().decode(data) if data.isascii() else ""
+            if text:
+                return (text, found, 0) if _strictly(data, found) is not None else (text + "\ufffd", found, 1)
+    return None
 
 
 def _strictly(data: bytes, codec: str) -> str | None:

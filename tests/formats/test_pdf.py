@@ -1,0 +1,651 @@
+"""PDF: what a reader of the pages would read, through both engines where both can."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pymupdf
+import pytest
+
+from chunkmill.chunkers.errors import DocumentError
+from chunkmill.io.parsers import Parsed, parse
+from sound import assert_sound
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+TEXT = (
+    "the harbour lay quiet under a low sky while the boats came in one by one and the keeper wrote their names "
+    "into the long book that his father had begun when the light was still fed with oil and turned by hand"
+)
+LOREM = TEXT.split()
+KINDS = {"corrupt", "encrypted", "no_text", "too_deep", "too_large"}
+
+needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the shared corpus is not there")
+needs_tesseract = pytest.mark.skipif(not shutil.which("tesseract"), reason="Tesseract is not installed")
+
+
+@pytest.fixture(params=["pymupdf", "pypdfium2"])
+def engine(request: pytest.FixtureRequest) -> str:
+    if request.param == "pypdfium2":
+        pytest.importorskip("pypdfium2", reason="the pdfium extra is not installed")
+    return str(request.param)
+
+
+def one(data: bytes, **options: object) -> Parsed:
+    (parsed,) = parse(data, "a.pdf", {"pdf": {"ocr": "off"} | options})
+    assert_sound(parsed)
+    return parsed
+
+
+def prose(seed: int, words: int) -> str:
+    chosen = random.Random(seed).choices(LOREM, k=words)
+    return " ".join(chosen).capitalize() + "."
+
+
+def written(*pages: Sequence[tuple[float, float, str, dict[str, object]]]) -> pymupdf.Document:
+    """Pages of (x, y, text, style)."""
+    pdf = pymupdf.open()
+    for items in pages:
+        page = pdf.new_page()
+        for x, y, text, style in items:
+            page.insert_text((x, y), text, **style)
+    return pdf
+
+
+def blocks(parsed: Parsed, *kinds: str) -> list[str]:
+    return [parsed.text[slice(*b.span)] for b in parsed.blocks if not kinds or b.kind in kinds]
+
+
+def headings(parsed: Parsed) -> list[tuple[int, str]]:
+    return [(b.level, parsed.text[slice(*b.span)]) for b in parsed.blocks if b.kind == "heading"]
+
+
+def refused(data: bytes, **options: object) -> DocumentError:
+    with pytest.raises(DocumentError) as caught:
+        one(data, **options)
+    return caught.value
+
+
+# reading order
+
+
+def two_columns(pdf: pymupdf.Document, seed: int = 1) -> None:
+    page = pdf.new_page()
+    page.insert_text((72, 60), "A title that runs across both of the columns below it", fontsize=16)
+    for column, x in enumerate((72, 312)):
+        box = (x, 100, x + 220, 700)
+        assert page.insert_textbox(box, f"Column{column} begins. {prose(seed + column, 260)} Column{column} ends.") >= 0
+
+
+def test_columns_are_read_one_after_the_other_below_what_spans_them(engine: str) -> None:
+    pdf = pymupdf.open()
+    two_columns(pdf)
+
+    text = one(pdf.tobytes(), engine=engine).text
+
+    order = [text.index(mark) for mark in ("A title", "Column0 begins", "Column0 ends", "Column1 begins", "Column1 ends")]
+    assert order == sorted(order)
+
+
+def test_three_columns_are_read_from_left_to_right(engine: str) -> None:
+    pdf = pymupdf.open()
+    page = pdf.new_page()
+    for column in range(3):
+        x = 50 + 175 * column
+        page.insert_textbox((x, 80, x + 150, 760), f"Col{column} begins. {prose(column, 200)} Col{column} ends.", fontsize=9)
+
+    text = one(pdf.tobytes(), engine=engine).text
+
+    order = [text.index(f"Col{column} {at}") for column in range(3) for at in ("begins", "ends")]
+    assert order == sorted(order)
+
+
+def test_a_paragraph_goes_on_in_the_next_column_and_keeps_the_page_it_began_on(engine: str) -> None:
+    left = [(72, 500 + 14 * n, "words that fill the left column to its edge", {}) for n in range(8)]
+    left += [(72, 612, "and then the sentence breaks off before the", {})]
+    right = [(320, 500, "very last word of it, which stands over here.", {})]
+    right += [(320, 514 + 14 * n, "More words that fill the other column, too", {}) for n in range(8)]
+
+    text = one(written([*left, *right]).tobytes(), engine=engine).text
+
+    assert "breaks off before the very last word of it" in text
+
+
+def test_footnotes_follow_the_paragraph_that_goes_on_over_the_page(engine: str) -> None:
+    body = [(72, 100 + 14 * n, "A line of the body that is long enough to reach the end of its column", {}) for n in range(20)]
+    body += [(72, 380, "and the last one of the page stops in the middle of what it was about", {})]
+    note = [(72, 700, "1 A footnote in small type.", {"fontsize": 7})]
+    following = [(72, 100, "to say when the page was full.", {}), (72, 140, "Another paragraph.", {})]
+
+    parsed = one(written([*body, *note], following).tobytes(), engine=engine)
+
+    whole = next(b for b in parsed.blocks if "what it was about to say when" in parsed.text[slice(*b.span)])
+    assert whole.page == 1
+    assert parsed.text.index("1 A footnote") > whole.span.start
+
+
+@pytest.mark.parametrize("turn", [90, 180, 270])
+def test_turned_pages_read_like_level_ones(engine: str, turn: int) -> None:
+    pdf = pymupdf.open()
+    two_columns(pdf)
+    level = one(pdf.tobytes(), engine=engine).text
+
+    pdf[0].set_rotation(turn)
+    turned = one(pdf.tobytes(), engine=engine).text
+
+    assert len(level) > 1000
+    assert turned.split() == level.split()
+
+
+def test_text_that_runs_upwards_is_whole_and_comes_last(engine: str) -> None:
+    pdf = written([(72, 100 + 14 * n, f"Level line {n} of the page.", {}) for n in range(6)])
+    pdf[0].insert_text((30, 500), "a stamp at the side of it", rotate=90)
+    pdf[0].insert_text((44, 500), "with a second line", rotate=90)
+
+    found = blocks(one(pdf.tobytes(), engine=engine))
+
+    assert found[-1] == "a stamp at the side of it with a second line"
+
+
+def test_line_numbers_of_a_transcript_are_left_out(engine: str) -> None:
+    lines = [(40, 100 + 20 * n, str(n + 1), {}) for n in range(12)]
+    lines += [(90, 100 + 20 * n, f"and the witness said {LOREM[n]} once more", {}) for n in range(12)]
+
+    text = one(written(lines).tobytes(), engine=engine).text
+
+    assert not any(c.isdigit() for c in text)
+    assert text.count("witness") == 12
+
+
+# furniture
+
+
+def book(pages: int, number: str = "{}") -> pymupdf.Document:
+    return written(
+        *(
+            [
+                (72, 40, "The Keeper's Book" if n % 2 else "A Chapter of It", {"fontsize": 9}),
+                (72, 100, f"Page {LOREM[n]} begins here.", {}),
+                (72, 130, prose(n, 8), {}),
+                (300, 810, number.format(n + 7), {"fontsize": 9}),
+            ]
+            for n in range(pages)
+        )
+    )
+
+
+def test_headers_of_odd_and_even_pages_and_page_numbers_are_kept_as_metadata_only(engine: str) -> None:
+    parsed = one(book(8).tobytes(), engine=engine)
+
+    assert "Keeper" not in parsed.text
+    assert not any(c.isdigit() for c in parsed.text)
+    assert parsed.text.count("begins here") == 8
+    assert set(parsed.metadata["header"].split(" · ")) == {"The Keeper's Book", "A Chapter of It"}
+
+
+def test_roman_page_numbers_are_left_out(engine: str) -> None:
+    pages = [[(72, 100, prose(n, 9), {}), (300, 810, numeral, {})] for n, numeral in enumerate(("iii", "iv", "v", "vi"))]
+
+    assert not {"iii", "iv", "v", "vi"} & set(one(written(*pages).tobytes(), engine=engine).text.split())
+
+
+def test_running_titles_that_end_in_the_page_number_go_whatever_they_say(engine: str) -> None:
+    pdf = written(*([(72, 40, f"{LOREM[n]} and other matters {n + 3}", {}), (72, 120, prose(n, 9), {})] for n in range(5)))
+
+    parsed = one(pdf.tobytes(), engine=engine)
+
+    assert "other matters" not in parsed.text
+    assert "other matters" in parsed.metadata["header"]
+
+
+def test_page_3_of_10_is_no_text() -> None:
+    assert one(written([(72, 100, "Some text.", {}), (280, 800, "Page 3 of 10", {})]).tobytes()).text == "Some text."
+
+
+def test_a_short_document_keeps_what_stands_at_its_top() -> None:
+    pdf = written([(72, 40, "To whom it may concern", {}), (72, 100, "Text.", {})], [(72, 40, "Yours truly", {})])
+
+    assert one(pdf.tobytes()).text.split("\n\n") == ["To whom it may concern", "Text.", "Yours truly"]
+
+
+def test_pages_that_say_nothing_else_keep_what_they_repeat() -> None:
+    assert one(written(*[[(72, 60, "A slide", {})]] * 4).tobytes()).text.count("A slide") == 4
+
+
+# headings
+
+
+def test_headings_come_from_sizes_and_weight_and_their_numbers_say_how_deep() -> None:
+    bold = {"fontname": "hebo"}
+    pdf = written(
+        [
+            (72, 80, "The Work of a Light", {"fontsize": 22}),
+            (72, 130, "1 The tower", {"fontsize": 14} | bold),
+            (72, 160, prose(1, 11), {}),
+            (72, 200, "1.1 The lamp", {"fontsize": 14} | bold),
+            (72, 230, prose(2, 11), {}),
+            (72, 260, "2 The sea", {"fontsize": 14} | bold),
+            (72, 290, prose(3, 11), {}),
+        ]
+    )
+
+    found = headings(one(pdf.tobytes()))
+
+    assert found == [(1, "The Work of a Light"), (2, "1 The tower"), (3, "1.1 The lamp"), (2, "2 The sea")]
+
+
+def test_the_outline_says_how_deep_headings_are() -> None:
+    pdf = written(
+        [(72, 80, "Part of plain size", {}), (72, 120, prose(1, 12), {}), (72, 160, "Below it", {}), (72, 200, "Text.", {})]
+    )
+    pdf.set_toc([[1, "Part of plain size", 1], [2, "Below it", 1]])
+
+    assert headings(one(pdf.tobytes())) == [(1, "Part of plain size"), (2, "Below it")]
+
+
+def test_a_line_in_italics_by_itself_is_a_heading_and_one_in_a_sentence_is_none() -> None:
+    slant = {"fontname": "heit"}
+    pdf = written(
+        [(72, 80, "The elastic stop", slant), (72, 96, prose(1, 12), {}), (72, 130, prose(2, 12), {}), (72, 170, "End.", {})]
+    )
+
+    assert headings(one(pdf.tobytes())) == [(1, "The elastic stop")]
+
+
+# paragraphs, lists, code
+
+
+def test_paragraphs_end_at_space_and_at_indents(engine: str) -> None:
+    lines = [
+        "First paragraph of the page which runs on",
+        "to a line that is as long as all others.",
+        "Second one, indented, which runs on as",
+    ]
+    lines += ["well as the one before it does above it."]
+    pdf = written([(72 + 14 * line.startswith("Second"), 100 + 14 * n, line, {}) for n, line in enumerate(lines)])
+    pdf[0].insert_text((72, 200), "Third, after a space.")
+
+    found = blocks(one(pdf.tobytes(), engine=engine), "paragraph")
+
+    assert [text.split()[0] for text in found] == ["First", "Second", "Third,"]
+
+
+def test_items_of_a_list_are_its_parts(engine: str) -> None:
+    lines = ["Before it:", "* the first item that goes", "on in a second line", "* the second item", "After it."]
+    pdf = written([(72 + 10 * (n == 2), 100 + 14 * n + 20 * (n > 3), line, {}) for n, line in enumerate(lines)])
+
+    parsed = one(pdf.tobytes(), engine=engine)
+
+    (found,) = (b for b in parsed.blocks if b.kind == "list")
+    assert [parsed.text[slice(*p)] for p in found.parts] == [
+        "* the first item that goes on in a second line",
+        "* the second item",
+    ]
+
+
+def test_code_keeps_its_lines_and_indents(engine: str) -> None:
+    mono = {"fontname": "cour"}
+    pdf = written(
+        [
+            (72, 80, prose(1, 12), {}),
+            (72, 120, "for x in y:", mono),
+            (72, 134, "    print(x)", mono),
+            (72, 180, prose(2, 12), {}),
+        ]
+    )
+
+    assert blocks(one(pdf.tobytes(), engine=engine), "code") == ["for x in y:\n    print(x)"]
+
+
+def test_dots_that_lead_to_a_page_number_are_shortened() -> None:
+    lines = [(72, 100 + 14 * n, f"{name} {'.' * 40} {n}", {}) for n, name in enumerate(("Tower", "Lamp", "Sea"))]
+
+    assert one(written(lines).tobytes()).text == "Tower … 0\nLamp … 1\nSea … 2"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["This is an al-", "ternative."], "an alternative."),
+        (["TraceMonkey runs. Trace-", "Monkey ran."], "TraceMonkey ran."),
+        (["A mode, one mode: a mixed-", "mode run."], "a mixed-mode run."),
+        (["He met Anglo-", "Saxon kings."], "Anglo-Saxon kings."),
+        (["It was self-", "made."], "self-made."),
+    ],
+)
+def test_hyphens_at_line_ends_go_and_real_ones_stay(lines: list[str], expected: str) -> None:
+    assert expected in one(written([(72, 100 + 14 * n, line, {}) for n, line in enumerate(lines)]).tobytes()).text
+
+
+# tables
+
+
+def grid(
+    page: pymupdf.Page, rows: list[list[str]], x: float = 72, y: float = 200, width: float = 100, outer: bool = True
+) -> None:
+    high, wide = len(rows), len(rows[0])
+    for n in range(high + 1):
+        page.draw_line((x, y + 20 * n), (x + width * wide, y + 20 * n))
+    for n in range(wide + 1):
+        if outer or 0 < n < wide:
+            page.draw_line((x + width * n, y), (x + width * n, y + 20 * high))
+    for r, row in enumerate(rows):
+        for c, cell in enumerate(row):
+            page.insert_text((x + 4 + width * c, y + 14 + 20 * r), cell, fontsize=9)
+
+
+@pytest.mark.parametrize("outer", [True, False])
+def test_drawn_tables_are_rows_of_cells_and_their_text_stands_once(engine: str, outer: bool) -> None:
+    pdf = written([(72, 100, "Before the table.", {}), (72, 400, "After the table.", {})])
+    grid(pdf[0], [["Name", "Price", "Stock"], ["Bolt", "3", ""]], outer=outer)
+
+    parsed = one(pdf.tobytes(), engine=engine)
+
+    assert blocks(parsed) == ["Before the table.", "Name | Price | Stock\nBolt | 3 |", "After the table."]
+    assert len(parsed.blocks[1].parts) == 2
+
+
+def test_the_lines_of_a_cell_are_joined(engine: str) -> None:
+    pdf = pymupdf.open()
+    page = pdf.new_page()
+    for y in (100, 120, 160):
+        page.draw_line((72, y), (372, y))
+    for x in (72, 222, 372):
+        page.draw_line((x, 100), (x, 160))
+    for x, y, text in (
+        (76, 114, "What"),
+        (226, 114, "Note"),
+        (76, 134, "Lamp"),
+        (226, 134, "to be lit"),
+        (226, 148, "at dusk"),
+    ):
+        page.insert_text((x, y), text, fontsize=9)
+
+    assert one(pdf.tobytes(), engine=engine).text == "What | Note\nLamp | to be lit at dusk"
+
+
+def test_columns_of_numbers_that_line_up_are_a_table_without_rules(engine: str) -> None:
+    rows = [["Country", "Area", "People"], ["Austria", "83.9", "8.9"], ["France", "543.9", "67.4"], ["Norway", "385.2", "5.4"]]
+    items = [(72 + 120 * c, 200 + 16 * r, cell, {}) for r, row in enumerate(rows) for c, cell in enumerate(row)]
+    pdf = written([(72, 100, prose(4, 12), {}), *items, (72, 340, prose(5, 12), {})])
+
+    assert blocks(one(pdf.tobytes(), engine=engine), "table") == ["\n".join(" | ".join(row) for row in rows)]
+
+
+def test_a_frame_around_prose_is_no_table(engine: str) -> None:
+    pdf = pymupdf.open()
+    page = pdf.new_page()
+    page.draw_rect((60, 60, 500, 300))
+    page.draw_line((70, 60), (70, 300))
+    page.draw_line((60, 80), (500, 80))
+    page.insert_text((75, 74), "A note")
+    page.insert_text((62, 100), "1")
+    page.insert_textbox((75, 85, 490, 295), prose(7, 110))
+
+    parsed = one(pdf.tobytes(), engine=engine)
+
+    assert "table" not in {b.kind for b in parsed.blocks}
+
+
+# characters
+
+
+def test_ligatures_are_letters_and_meaningful_forms_stay() -> None:
+    from chunkmill.io.parsers.pdf.scripts import cleaned
+
+    assert cleaned("e\ufb03cient o\ufb00ice \ufb02ow") == "efficient office flow"
+    assert cleaned("m² ſet ½") == "m² ſet ½"
+    assert cleaned("a\u00a0b \uf0b7 c\x01") == "a b • c"
+
+
+@pytest.mark.parametrize("stored", ["visual", "logical"])
+def test_hebrew_is_read_in_order_however_it_is_stored(stored: str) -> None:
+    from chunkmill.io.parsers.pdf.scripts import logical
+
+    text = "שלום עולם (15) ABC סוף"
+    drawn = "ףוס ABC (15) םלוע םולש"  # as it stands on the page, from left to right
+    glyphs = [(10.0 * n, 10.0 * n + 8, c) for n, c in enumerate(drawn)]
+
+    found = logical(glyphs if stored == "visual" else list(reversed(glyphs)))
+
+    assert found == text
+
+
+def test_lam_and_alef_of_one_glyph_come_in_this_order() -> None:
+    from chunkmill.io.parsers.pdf.scripts import logical
+
+    # حلا drawn from the right: hah, then one glyph for lam and alef, reported alef first
+    assert logical([(20, 28, "ح"), (10, 18, "ا"), (18, 18, "ل")]) == "حلا"
+
+
+def test_english_with_an_arabic_word_keeps_its_order() -> None:
+    from chunkmill.io.parsers.pdf.scripts import logical
+
+    drawn = "the word باتك means book"
+    assert logical([(n, n + 0.9, c) for n, c in enumerate(drawn)]) == "the word كتاب means book"
+
+
+def test_garbage_is_told_from_words() -> None:
+    from chunkmill.io.parsers.pdf.scripts import quality
+
+    assert quality("\ufffd\x02\x03 \x05\x06 ab") == "garbage"
+    assert quality("=<6>?J+B:F>*: </+>?7-<#0(1923# K?</676/<# L5?><56#") == "doubtful"
+    assert quality("The quick brown fox. Straße, élève; 3.14 kg x = y(2)") == ""
+    assert quality("def getHTTPResponse(self): return self._x[0]") == ""
+    assert quality("日本語のテキスト") == ""
+
+
+# text that is not what it seems
+
+
+def test_a_page_that_cannot_be_read_is_named_and_the_others_are_kept(engine: str) -> None:
+    data = written([(72, 100, "The first page.", {})], [(72, 100, "The second page.", {})]).tobytes(no_new_id=True)
+    pdf = pymupdf.open(stream=data)
+    xref = pdf[1].xref
+    pdf.xref_set_key(xref, "Parent", "null")
+    pdf.xref_set_key(xref, "Type", "/Nothing")
+    damaged = pdf.tobytes()
+
+    parsed = one(damaged, engine=engine)
+
+    assert "The first page." in parsed.text
+
+
+def test_fonts_without_a_map_are_no_text() -> None:
+    pdf = written([(72, 100, "\x01\x02\x03\x04\x05", {})])
+
+    assert refused(pdf.tobytes()).kind == "no_text"
+
+
+def test_lines_of_unknown_characters_are_left_out_with_a_warning() -> None:
+    parsed = one(written([(72, 100, "A line of words that can be read.", {}), (72, 200, "\x01\x02\x03", {})]).tobytes())
+
+    assert parsed.text == "A line of words that can be read."
+    assert parsed.metadata["warning"].startswith("1 lines left out")
+
+
+def test_blank_pages_are_no_text(engine: str) -> None:
+    pdf = pymupdf.open()
+    pdf.new_page()
+
+    assert refused(pdf.tobytes(), engine=engine).kind == "no_text"
+
+
+@pytest.mark.parametrize("bad", [{"ocr": "sometimes"}, {"engine": "poppler"}])
+def test_an_unknown_setting_is_refused_with_the_choices(bad: dict[str, object]) -> None:
+    assert "choose one of" in refused(book(1).tobytes(), **bad).message
+
+
+# on request
+
+
+def test_comments_and_form_fields_come_at_the_end_of_their_page_on_request() -> None:
+    pdf = written([(72, 100, "A line to be marked.", {}), (72, 300, "Name:", {})], [(72, 100, "Next page.", {})])
+    page = pdf[0]
+    mark = page.add_highlight_annot(page.search_for("line")[0])
+    mark.set_info(title="Ann", content="Which one?")
+    mark.update()
+    field = pymupdf.Widget()
+    field.field_name, field.field_type, field.field_value = "surname", pymupdf.PDF_WIDGET_TYPE_TEXT, "Mill"
+    field.rect = pymupdf.Rect(120, 285, 200, 305)
+    page.add_widget(field)
+    data = pdf.tobytes()
+
+    plain, full = one(data), one(data, annotations=True, form_fields=True)
+
+    assert "Which one?" not in plain.text
+    assert blocks(full, "notes", "record") == ["Ann: Which one? “line”", "surname: Mill"]
+    assert [b.page for b in full.blocks if b.kind in ("notes", "record")] == [1, 1]
+    assert full.blocks[-1].page == 2
+
+
+def test_images_come_with_their_captions_on_request(engine: str) -> None:
+    pdf = written([(72, 100, prose(1, 12), {}), (72, 330, "Figure 1. A brown square.", {})])
+    brown = pymupdf.Pixmap(pymupdf.csRGB, (0, 0, 64, 64))
+    brown.set_rect(brown.irect, (200, 120, 40))
+    pdf[0].insert_image((72, 150, 222, 300), pixmap=brown)
+    data = pdf.tobytes()
+
+    parsed = one(data, images=True, engine=engine)
+
+    (image,) = parsed.images
+    assert parsed.text[slice(*image.span)] == image.caption == "Figure 1. A brown square."
+    assert image.page == 1
+    assert image.box == pytest.approx((72, 150, 222, 300), abs=1)
+    back = pymupdf.Pixmap(image.png)
+    assert (back.width, back.pixel(5, 5)) == (64, (200, 120, 40))
+    assert one(data, engine=engine).images == ()
+
+
+def test_metadata_is_what_the_file_says_unless_it_says_nothing(engine: str) -> None:
+    pdf = written([(72, 80, "The Real Title", {"fontsize": 20}), (72, 120, prose(1, 12), {})])
+    pdf.set_metadata({"title": "Microsoft Word - draft7.doc", "author": "Ann", "creationDate": "D:20200131120000+01'00'"})
+    pdf.set_language("de")
+
+    metadata = one(pdf.tobytes(), engine=engine).metadata
+
+    assert metadata == {"title": "The Real Title", "author": "Ann", "date": "2020-01-31", "language": "de", "pages": "1"}
+
+
+# OCR
+
+
+def scanned(text: str) -> bytes:
+    page = written([(72, 120, text, {"fontsize": 20})])[0]
+    pdf = pymupdf.open()
+    pdf.new_page().insert_image(page.rect, pixmap=page.get_pixmap(dpi=150))
+    return bytes(pdf.tobytes())
+
+
+@needs_tesseract
+def test_scans_are_read_where_tesseract_is_installed(engine: str) -> None:
+    parsed = one(scanned("The lamp is lit at dusk"), ocr="auto", engine=engine)
+
+    assert "The lamp is lit at dusk" in parsed.text
+    assert parsed.metadata["ocr_pages"] == "1"
+    assert parsed.blocks[0].page == 1
+
+
+@needs_tesseract
+def test_forced_ocr_reads_pages_that_have_text() -> None:
+    data = written([(72, 120, "Read me again", {"fontsize": 20})]).tobytes()
+
+    assert one(data, ocr="force").metadata["ocr_pages"] == "1"
+    assert "ocr_pages" not in one(data, ocr="auto").metadata
+
+
+@needs_tesseract
+def test_a_language_that_tesseract_lacks_is_named() -> None:
+    error = refused(scanned("Some words"), ocr="auto", ocr_languages=["eng", "xyz"])
+
+    assert "xyz" in error.message
+    assert "tesseract-ocr-xyz" in error.message
+
+
+def test_without_tesseract_a_scan_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    error = refused(scanned("The lamp is lit"), ocr="auto")
+
+    assert error.kind == "no_text"
+    assert "Tesseract is not installed" in error.message
+
+
+def test_a_page_without_text_among_others_is_a_warning() -> None:
+    pdf = pymupdf.open(stream=scanned("unread"))
+    pdf.new_page().insert_text((72, 100), "A page that can be read.")
+
+    assert one(pdf.tobytes(), ocr="off").metadata["warning"] == "1 of 2 pages have no text layer: 1"
+
+
+# ranges
+
+
+def test_ranges_of_pages_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chunkmill.io.parsers.pdf import ranges
+
+    data = book(24).tobytes()
+    serial = one(data, annotations=True)
+    monkeypatch.setattr(ranges, "LARGE", 10)
+    monkeypatch.setattr(ranges, "_LEAST", 8)
+    monkeypatch.setattr(ranges.os, "sched_getaffinity", lambda _: {0, 1, 2})
+
+    assert one(data, annotations=True) == serial
+
+
+def test_a_page_that_kills_its_process_is_the_only_one_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chunkmill.io.parsers.pdf import ranges
+    from chunkmill.io.parsers.pdf.sheets import Options, opened, sheets
+
+    data = book(12).tobytes()
+    pdf = opened(data, "pymupdf")
+
+    def child(data: bytes, pages: range, options: Options) -> object:
+        return None if 7 in pages else list(sheets(pdf, pages, options))
+
+    monkeypatch.setattr(ranges, "_child", child)
+
+    found = ranges.all_sheets(data, pdf, Options(ocr="off"), processes=1 + 1)
+
+    assert [sheet.number for sheet in found] == list(range(1, 13))
+    assert [sheet.number for sheet in found if sheet.state == "damaged"] == [8]
+
+
+# whatever the bytes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mutated_files_are_documents_or_document_errors(engine: str, seed: int) -> None:
+    pdf = book(3)
+    grid(pdf[0], [["Name", "Price"], ["Bolt", "3"]], y=300)
+    data = pdf.tobytes(deflate=False)
+    chance = random.Random(seed)
+    for _ in range(12):
+        broken = bytearray(data)
+        for _ in range(chance.randint(1, 30)):
+            broken[chance.randrange(len(broken))] = chance.randrange(256)
+        cut = chance.choice([len(broken), chance.randrange(len(broken))])
+        assert outcome(bytes(broken[:cut]), engine) in {"ok"} | KINDS
+
+
+def outcome(data: bytes, engine: str) -> str:
+    try:
+        one(data, engine=engine)
+    except DocumentError as error:
+        return error.kind
+    return "ok"
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", ["multicolumn", "with-attachment", "habibi-rotated", "pdflatex-outline"])
+def test_files_of_the_corpus_are_sound(engine: str, name: str) -> None:
+    assert one((CORPUS / "open" / "pdf" / "sample-files" / f"{name}.pdf").read_bytes(), engine=engine).text
+
+
+@needs_corpus
+def test_a_scan_of_a_gigapixel_is_not_drawn() -> None:
+    error = refused((CORPUS / "hostile" / "pdf" / "scan-35000px-jbig2.pdf").read_bytes(), ocr="auto")
+
+    assert error.kind == "no_text"
