@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-long check format wheel bench-chunk bench-edit clean
+.PHONY: demo test test-long corpus-check check format wheel bench-chunk bench-edit bench-formats clean
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Chunkmill needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 ...")'
@@ -26,6 +26,9 @@ test: $(VENV)/dev  ## what CI runs
 
 test-long: $(VENV)/dev
 	$(BIN)/pytest -m long
+
+corpus-check: $(VENV)/dev  ## real and hostile files through the job: what became of each format, which facts hold
+	$(BIN)/python benchmarks/corpus.py --floor
 
 check: $(VENV)/dev  ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -50,5 +53,23 @@ bench-chunk: .venv-bench/done  ## speed against the peers; ARGS="--linear", ARGS
 bench-edit: .venv-bench/done  ## chunks that an edit changes, against the peers
 	.venv-bench/bin/python benchmarks/edit.py $(ARGS)
 
+.venv-formats/done: benchmarks/requirements-formats.txt
+	$(PYTHON) -m venv .venv-formats
+	.venv-formats/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/requirements-formats.txt
+	echo '*' > .venv-formats/.gitignore
+	touch $@
+
+bench-formats: $(VENV)/dev .venv-formats/done  ## speed and facts of parsing, beside MarkItDown; ARGS="--only pdf,docx"
+	$(BIN)/python benchmarks/formats.py $(ARGS)
+
 clean:
-	rm -rf $(VENV) .venv-bench build dist demo-output
+	rm -rf $(VENV) .venv-bench .venv-formats build dist demo-output
+
+.PHONY: bench-embed gpu-check
+bench-embed: $(VENV)/demo  ## texts to vectors, against sentence-transformers and the bare model; ARGS="--end-to-end 4", …
+	$(BIN)/python benchmarks/embed.py $(ARGS)
+
+gpu-check: $(VENV)/dev  ## on a machine with a GPU, some minutes: the tests marked `gpu`, then the speed against the bare model
+	$(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU here")'
+	timeout 240 $(BIN)/pytest -m gpu tests/test_models.py tests/test_late.py tests/test_embedding.py
+	timeout 230 $(BIN)/python benchmarks/embed.py --device cuda --texts 20000 --rounds 2 $(ARGS)

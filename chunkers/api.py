@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from chunkmill.chunkers.base import Budget, Chunker, Document, Piece
-from chunkmill.chunkers.drive import drive
+from chunkmill.chunkers.base import Budget, Chunker, Document, Noted, Piece, Request
+from chunkmill.chunkers.drive import drive, pieces_of
 from chunkmill.chunkers.errors import ConfigError, DocumentError, attempt, choose
 from chunkmill.chunkers.finish import Chunk, Chunking, digest, finish
 from chunkmill.chunkers.measure import Tokenizer
 from chunkmill.chunkers.seams import clean
+from chunkmill.chunkers.situate import situated
 from chunkmill.chunkers.strategies import strategy as named
-from chunkmill.chunkers.structure import Contexts
+from chunkmill.chunkers.structure import NO_CONTEXT, Contexts
 
 Answers = Mapping[type, Callable[[list[str]], Sequence[Any]]]
 
@@ -39,7 +41,7 @@ def chunk(
     """
     cut = chunking(strategy, options, size=size, overlap=overlap, unit=unit, context=context, min_size=min_size)
     doc = source if isinstance(source, Document) else document(source)
-    if missing := [kind for kind in cut.strategy.needs if kind not in (answers or {})]:
+    if missing := [kind for kind in cut.needs if kind not in (answers or {})]:
         raise ConfigError(f"the strategy asks for {missing[0].__name__}; pass answers={{{missing[0].__name__}: function}}")
     (outcome,) = chunk_all([doc], cut, answers or {})
     if isinstance(outcome, DocumentError):
@@ -63,8 +65,8 @@ def chunking(
     if not isinstance(size, int) or isinstance(size, bool):
         raise ConfigError(f"chunk.size is {size!r}; it must be a whole number")
     cut = named(strategy, options) if isinstance(strategy, str) else strategy
-    if context not in ("none", "headings"):
-        raise choose("chunk.context", context, ("none", "headings"))
+    if context not in ("none", "headings", "llm"):
+        raise choose("chunk.context", context, ("none", "headings", "llm"))
     units = share(overlap, getattr(cut, "window", None) or size) if isinstance(overlap, str) else overlap
     whole, units = cut.sized(size, units) if hasattr(cut, "sized") else (size, units)
     if min_size and hasattr(cut, "min_size"):  # a strategy that has a use of its own for it
@@ -98,6 +100,9 @@ def chunk_all(docs: Sequence[Document], chunking: Chunking, answers: Answers) ->
     """The chunks of each document, or what was wrong with it; requests of all documents are answered together."""
     contexts = [chunking.contexts(doc) for doc in docs]
     budgets = [chunking.budget(doc, context) for doc, context in zip(docs, contexts, strict=True)]
+    if chunking.context == "llm":
+        situating: Any = partial(_situated, chunking)
+        return drive(situating, docs, budgets, answers)  # type: ignore[return-value]
     outcomes = drive(chunking.strategy, docs, budgets, answers)
     return [
         pieces if isinstance(pieces, DocumentError) else _finished(doc, pieces, chunking, budget, context)
@@ -108,4 +113,12 @@ def chunk_all(docs: Sequence[Document], chunking: Chunking, answers: Answers) ->
 def _finished(
     doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget, contexts: Contexts
 ) -> list[Chunk] | DocumentError:
-    return attempt(finish, doc, pieces, chunking, budget, contexts)
+    done = attempt(finish, doc, pieces, chunking, budget, contexts)
+    return Noted(done, pieces.notes) if isinstance(pieces, Noted) and not isinstance(done, DocumentError) else done
+
+
+def _situated(chunking: Chunking, doc: Document, budget: Budget) -> Generator[Request, Any, list[Chunk]]:
+    """The chunks of one document, each with the context that a language model writes for it."""
+    pieces = yield from pieces_of(chunking.strategy, doc, budget)
+    chunks = finish(doc, pieces, chunking, budget, NO_CONTEXT)
+    return (yield from situated(doc, Noted(chunks, getattr(pieces, "notes", {})), chunking, budget))

@@ -5,10 +5,10 @@ Offsets are code points of `Document.text`, half open. Nothing here knows of fil
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -149,6 +149,17 @@ class Piece(NamedTuple):
     text: str = ""
     kind: str = "text"
     path: tuple[str, ...] = ()
+
+
+T = TypeVar("T")
+
+
+class Noted(list[T]):
+    """The pieces or chunks of a document, and what is worth saying of how they were made: goes to the document's metadata."""
+
+    def __init__(self, values: Iterable[T], notes: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self.notes = dict(notes)
 
 
 class Embed(NamedTuple):

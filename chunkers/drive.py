@@ -56,6 +56,9 @@ def _answered(asking: Mapping[int, Request], answers: Answers) -> Iterator[tuple
             continue
         texts = [text for _, r in requests for text in r[0]]
         replies = attempt(_asked, answers[kind], texts)
+        if isinstance(replies, DocumentError) and len(requests) == 1:
+            yield requests[0][0], replies
+            continue
         if isinstance(replies, DocumentError):
             yield from ((i, attempt(_asked, answers[kind], list(r[0]))) for i, r in requests)
             continue

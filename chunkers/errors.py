@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
-TRANSIENT = ("unreadable", "vanished", "internal")  # kinds of failure that may pass: not of the content
+TRANSIENT = ("unreadable", "vanished", "internal", "unanswered")  # kinds of failure that may pass: not of the content
 
 
 class ChunkmillError(Exception):

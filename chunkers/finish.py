@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chunkmill.chunkers.base import Budget, Chunker, Document, Piece, Span
+from chunkmill.chunkers.base import Budget, Chunker, Complete, Document, Piece, Span
 from chunkmill.chunkers.counts import exact, extra
 from chunkmill.chunkers.errors import ConfigError, DocumentError
 from chunkmill.chunkers.identity import digest as digest
@@ -18,10 +18,12 @@ from chunkmill.chunkers.identity import identities
 from chunkmill.chunkers.measure import Tokenizer, tokenizer
 from chunkmill.chunkers.overlap import apart, overlapped
 from chunkmill.chunkers.pack import fit
+from chunkmill.chunkers.recursive import anchored
 from chunkmill.chunkers.seams import CLUSTER, cluster_start, plain, text_from, trim
 from chunkmill.chunkers.structure import BREAK, NO_CONTEXT, SHARE, Contexts, heading_contexts, outline, pages, path_contexts
 
 PATH_SHARE = 8  # the path that a strategy names may take one part in so many of the limit
+CONTEXT_SHARE = 5  # and the context that a language model writes this part
 LITTLE = 64  # units; a chunk of no more has no room for such a path
 
 
@@ -64,8 +66,9 @@ class Chunking:
     size: int = 512
     overlap: int = 0
     tokenizer: str | Tokenizer = "cl100k_base"
-    context: Literal["none", "headings"] = "none"
+    context: Literal["none", "headings", "llm"] = "none"
     min_size: int = 0
+    context_window: int = 6000  # tokens of a document that a language model is shown with a chunk, about
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -91,9 +94,16 @@ class Chunking:
 
     @property
     def reserve(self) -> int:
-        """What is kept free for the path of a piece, where the strategy names it and it is to be embedded."""
+        """What is kept free: for a model's context, or for the path of a piece where a strategy names one to be embedded."""
+        if self.context == "llm":
+            return max(0, self.limit - self.overlap - 1) // CONTEXT_SHARE
         wanted = self.context == "headings" and getattr(self.strategy, "names_paths", False)
         return max(0, self.limit - self.overlap - LITTLE) // PATH_SHARE if wanted else 0
+
+    @property
+    def needs(self) -> frozenset[type]:
+        """What is asked of models: by the strategy, and for the context."""
+        return self.strategy.needs | ({Complete} if self.context == "llm" else frozenset())
 
     @property
     def unit(self) -> Tokenizer:
@@ -102,7 +112,7 @@ class Chunking:
 
     def contexts(self, doc: Document) -> Contexts:
         """The context of each stretch of the document."""
-        if self.context == "none":
+        if self.context != "headings":
             return NO_CONTEXT
         return heading_contexts(outline(doc), self.unit, self.limit - self.overlap)
 
@@ -116,7 +126,7 @@ class Chunking:
 def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget, contexts: Contexts) -> list[Chunk]:
     """Chunks out of pieces. Every leaf is within the limit by an exact count, has some text, and keeps its order."""
     leaves = _with_room([p for p in pieces if not p.level and not p.text], chunking, budget)
-    _check(doc, pieces, leaves, getattr(chunking.strategy, "covers", True))
+    _check(doc, pieces, getattr(chunking.strategy, "covers", True))
     bodies, sizes = _bounded(doc.text, leaves, chunking, budget)
     if chunking.min_size and not getattr(chunking.strategy, "overlaps", False):
         bodies, sizes = _joined(doc.text, bodies, sizes, chunking, budget)
@@ -130,7 +140,7 @@ def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: B
         sizes = exact(doc.text, spans, budget, chunking.unit)
     if len(leaves) < len(pieces):
         others = [_at(p, trim(doc.text, *p.span)) for p in pieces if p.level or p.text]
-        others = [p for p in others if p.span.start < p.span.end]
+        others = _written([p for p in others if p.span.start < p.span.end], chunking, budget)
         counts = chunking.unit.count([p.text or doc[p.span] for p in others])
         done = [*zip(bodies, starts, sizes, strict=True), *((p, p.span.start, n) for p, n in zip(others, counts, strict=True))]
         done.sort(key=_order)
@@ -138,17 +148,49 @@ def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: B
     return _chunks(doc, bodies, starts, sizes, chunking, contexts)
 
 
-def _check(doc: Document, pieces: Sequence[Piece], leaves: Sequence[Piece], covers: bool) -> None:
-    """What a strategy owes: pieces inside the document that leave no text out. DocumentError if it does not pay."""
+def _check(doc: Document, pieces: Sequence[Piece], covers: bool) -> None:
+    """What a strategy owes: pieces inside the document that leave no text out. DocumentError if it does not pay.
+
+    A text that a model wrote stands for the span that is its evidence.
+    """
     if bad := next((p for p in pieces if not 0 <= p.span[0] <= p.span[1] <= len(doc.text)), None):
         raise DocumentError("internal", f"the strategy gave a piece at {bad.span}, outside the text of {len(doc.text)}")
-    if not covers or len(leaves) < sum(not p.level for p in pieces):
+    if not covers:
         return
     text, end = doc.text, 0
-    for start, stop in [*sorted([p.span for p in leaves]), (len(text), len(text))]:
+    for start, stop in [*sorted([p.span for p in pieces if not p.level]), (len(text), len(text))]:
         if start > end and (lost := text[end:start].strip()):
             raise DocumentError("internal", f"the strategy left out the text at {end}: {lost[:40]!r}")
         end = max(end, stop)
+
+
+def _written(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> list[Piece]:
+    """The pieces; the text of a leaf that a model wrote is cut to the limit, each part with the evidence of the whole.
+
+    A context of its own that is over its share goes first.
+    """
+    done: list[Piece] = []
+    sizes = chunking.unit.count([p.text for p in pieces])
+    for piece, size, room in zip(pieces, sizes, budget.rooms([p.span for p in pieces]).tolist(), strict=True):
+        if piece.level or not piece.text:
+            done.append(piece)
+            continue
+        (own,) = extra([piece.context], BREAK, chunking.unit)
+        if own > room // SHARE:
+            piece, own = piece._replace(context=""), 0
+        if size > room - own:
+            done += [piece._replace(text=text) for text in _texts(piece.text, max(1, room - own), chunking.unit)]
+        else:
+            done.append(piece)
+    return done
+
+
+def _texts(text: str, room: int, unit: Tokenizer) -> list[str]:
+    """A text in parts of at most so many units."""
+    budget = Budget(room, unit.starts(text), len(text), room)
+    parts = anchored(text, Span(0, len(text)), budget)
+    sizes = exact(text, parts, budget, unit)
+    return [text[a:b] for part, n in zip(parts, sizes, strict=True) for a, b in _shrunk(text, part, n, room, unit, budget)]
 
 
 def _order(item: tuple[Piece, int, int]) -> tuple[int, Span]:

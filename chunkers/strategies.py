@@ -10,6 +10,8 @@ from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from chunkmill.chunkers.adaptive import Adaptive
+from chunkmill.chunkers.agentic import Agentic
+from chunkmill.chunkers.agentic_groups import AgenticGroups
 from chunkmill.chunkers.auto import Auto
 from chunkmill.chunkers.base import NOTHING, Chunker, Complete, Embed
 from chunkmill.chunkers.clusters import Clusters
@@ -18,17 +20,20 @@ from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.fixed import Fixed
 from chunkmill.chunkers.hierarchical import Hierarchical, Level
 from chunkmill.chunkers.late import Late
+from chunkmill.chunkers.llm_boundaries import LlmBoundaries
 from chunkmill.chunkers.markers import Markers
 from chunkmill.chunkers.modality import Modality
 from chunkmill.chunkers.optimal import Optimal
 from chunkmill.chunkers.page import Page
 from chunkmill.chunkers.paragraph import Paragraph
+from chunkmill.chunkers.propositions import Propositions
 from chunkmill.chunkers.records import Records
 from chunkmill.chunkers.recursive import Recursive
 from chunkmill.chunkers.section import Section
 from chunkmill.chunkers.semantic import Semantic
 from chunkmill.chunkers.sentence import Sentence, WholeDocument
 from chunkmill.chunkers.sliding import Sliding
+from chunkmill.chunkers.summaries import Summaries
 from chunkmill.chunkers.table import Table
 from chunkmill.chunkers.topic import Topic
 from chunkmill.chunkers.turns import Turns
@@ -45,6 +50,8 @@ class Entry(NamedTuple):
 
 STRATEGIES: dict[str, Entry] = {
     "adaptive": Entry(Adaptive, "paragraphs packed to a size that follows their density: dense text in small chunks"),
+    "agentic": Entry(Agentic, "as a language model chooses for each document, by its outline and samples; else `auto`"),
+    "agentic_groups": Entry(AgenticGroups, "propositions, gathered by a language model under titles with summaries"),
     "auto": Entry(Auto, "chosen for each document by its structure: whole, by headings, code, tables, slides, or recursive"),
     "clusters": Entry(Clusters, "`optimal` with a term for meaning: sentences that are alike stay together; exact"),
     "code": Entry(Code, "along the syntax tree: whole definitions with what is above them, small neighbours packed"),
@@ -52,17 +59,20 @@ STRATEGIES: dict[str, Entry] = {
     "fixed": Entry(Fixed, "windows of exactly `size` units"),
     "hierarchical": Entry(Hierarchical, "levels of any strategies, each inside the pieces of the one above"),
     "late": Entry(Late, "any `cut`; each vector is pooled from the model's states for the whole document"),
+    "llm_boundaries": Entry(LlmBoundaries, "between sentences where a language model says that the topic turns"),
     "markers": Entry(Markers, "sections that begin with a marker: given ones, or lines that look like a title"),
     "modality": Entry(Modality, "tables and figures apart from the text, each kind cut in its own way"),
     "optimal": Entry(Optimal, "the split of least cost: sizes near a target, cuts at strong seams; exact"),
     "page": Entry(Page, "one page, packed or split"),
     "paragraph": Entry(Paragraph, "whole paragraphs, as many as fit"),
+    "propositions": Entry(Propositions, "statements that stand alone, written by a language model, each with its evidence"),
     "records": Entry(Records, "records of JSON, JSON Lines, CSV or XML; a large one between its members, with its path"),
     "recursive": Entry(Recursive, "by the strongest separator there is: blank line, line, sentence, word; neighbours packed"),
     "section": Entry(Section, "by headings; sub-sections stay together while they fit"),
     "semantic": Entry(Semantic, "between sentences where the meaning turns, by their vectors"),
     "sentence": Entry(Sentence, "whole sentences, as many as fit"),
     "sliding": Entry(Sliding, "a window that slides over units or sentences by a step"),
+    "summaries": Entry(Summaries, "a language model's summary or key points of each section: a level above chunks"),
     "table": Entry(Table, "groups of rows, each behind the table's header"),
     "topic": Entry(Topic, "runs of sentences on one topic, by k-means over their vectors or by LDA"),
     "turns": Entry(Turns, "whole turns of a dialogue, a mail thread or subtitles, as many as fit"),

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import stat
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
@@ -21,10 +22,21 @@ from botocore import exceptions as boto
 
 from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError
 from chunkmill.io.schema import LISTING
-from chunkmill.io.storage import S3_ERRORS, Place, client, error_code, locate, trouble
+from chunkmill.io.storage import (
+    BAD_CREDENTIALS,
+    NO_ANSWER,
+    NO_CREDENTIALS,
+    S3_ERRORS,
+    Place,
+    client,
+    error_code,
+    locate,
+    trouble,
+)
 
 TABLE_ROWS = 10_000
 BODY_ATTEMPTS = 3  # botocore retries a request, not a body that breaks off
+PATIENCE_S, PAUSE_S = 120.0, 5.0  # how long to wait for an endpoint that doesn't answer at all, after botocore's own tries
 TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
@@ -316,14 +328,26 @@ def _fetch_object(place: Place, limit_bytes: int | None) -> bytes:
 
 
 def _open_object(place: Place, limit_bytes: int | None) -> Any:
-    try:
-        answer = client().get_object(Bucket=place.bucket, Key=place.path)
-    except S3_ERRORS as error:
-        gone = error_code(error) in ("NoSuchKey", "NoSuchBucket", "404")
-        raise DocumentError("vanished" if gone else "unreadable", f"{place}: {error}") from error
+    until = time.monotonic() + PATIENCE_S
+    while (answer := _answer(place, until)) is None:
+        time.sleep(PAUSE_S)
     try:
         _check_size(str(place), answer["ContentLength"], limit_bytes)
     except DocumentError:
         answer["Body"].close()
         raise
     return answer["Body"]
+
+
+def _answer(place: Place, until: float) -> Any:
+    """What S3 says; None where nothing answers before this moment. RunError for what isn't this object's trouble."""
+    try:
+        return client().get_object(Bucket=place.bucket, Key=place.path)
+    except S3_ERRORS as error:
+        silent = isinstance(error, NO_ANSWER)
+        if silent and time.monotonic() < until:
+            return None
+        if silent or isinstance(error, NO_CREDENTIALS) or error_code(error) in BAD_CREDENTIALS:
+            raise RunError(f"{trouble(error, place)}; what is finished stays finished, run it again") from error
+        gone = error_code(error) in ("NoSuchKey", "NoSuchBucket", "404")
+        raise DocumentError("vanished" if gone else "unreadable", f"{place}: {error}") from error

@@ -46,6 +46,11 @@ CHUNKS = pa.schema(
         ("end", pa.int64()),
         ("page_start", pa.int32()),
         ("page_end", pa.int32()),
+        ("row_start", pa.int32()),  # of the table that the chunk begins in, from 1; null outside tables
+        ("row_end", pa.int32()),
+        ("line_start", pa.int32()),  # of source code, from 1
+        ("line_end", pa.int32()),
+        ("forms", METADATA),  # of a table that `modality` kept apart: csv, markdown, caption
         ("heading_path", pa.list_(pa.string())),
         ("text", pa.large_string()),
         ("context", pa.large_string()),
@@ -53,6 +58,8 @@ CHUNKS = pa.schema(
         ("text_hash", pa.string()),
         ("metadata", METADATA),
         ("vector", pa.list_(pa.float32())),
+        ("embedder", pa.string()),  # what made the vector: equal ones are interchangeable; null without vectors
+        ("overflow", pa.string()),  # pooled | truncated where the text was more than the model reads at once, else null
         ("recipe", pa.string()),
         ("run_id", pa.string()),
         ("format", pa.string()),
@@ -83,8 +90,27 @@ DOCUMENTS = pa.schema(
     ]
 )
 
-PARTITIONS = {"chunks": ["format"], "documents": []}
-SCHEMAS = {"chunks": CHUNKS, "documents": DOCUMENTS}
+IMAGES = pa.schema(
+    [
+        ("image_id", pa.string()),
+        ("doc_id", pa.string()),
+        ("uri", pa.string()),
+        ("ordinal", pa.int32()),
+        ("page", pa.int32()),
+        ("box", pa.list_(pa.float32())),  # x0, y0, x1, y1 in points on the page, from its top left
+        ("caption", pa.large_string()),
+        ("text", pa.large_string()),  # what OCR read in it
+        ("start", pa.int64()),  # its place in the document's text
+        ("end", pa.int64()),
+        ("png", pa.large_binary()),
+        ("recipe", pa.string()),
+        ("run_id", pa.string()),
+        ("format", pa.string()),
+    ]
+)
+
+PARTITIONS = {"chunks": ["format"], "images": ["format"], "documents": []}
+SCHEMAS = {"chunks": CHUNKS, "images": IMAGES, "documents": DOCUMENTS}
 
 
 def block_rows(blocks: Iterable[Block]) -> list[dict[str, object]]:

@@ -23,6 +23,7 @@ from botocore.config import Config
 from chunkmill.chunkers.errors import ConfigError, RunError
 
 ATTEMPTS = 5
+CONNECT_S, ANSWER_S = 10, 60  # how long a try may take to connect, and to hear anything
 DELETE_BATCH = 1000  # what one DeleteObjects request may name
 AMAZON = re.compile(r"s3([.-][a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
 PERCENT_CODE = re.compile("%[0-9A-Fa-f]{2}")
@@ -36,6 +37,8 @@ NO_CREDENTIALS = (
     boto.TokenRetrievalError,
     boto.SSOError,
 )
+WRITING = ", for an output also s3:PutObject and s3:DeleteObject"
+NO_ANSWER = (boto.ConnectionError, boto.HTTPClientError)
 BAD_CREDENTIALS = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
 OTHER_REGION = {"PermanentRedirect", "AuthorizationHeaderMalformed", "301", "IllegalLocationConstraintException"}
 TRY_CREDENTIALS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where a role gives them"
@@ -141,7 +144,7 @@ def trouble(error: S3Error, place: Place) -> ConfigError | RunError:
         return ConfigError(f"no credentials for {place}: {error}; {TRY_CREDENTIALS}")
     if isinstance(error, (boto.ParamValidationError, boto.InvalidRegionError)) or code == "InvalidBucketName":
         return ConfigError(f"{place} can't be asked for: {error}")
-    if isinstance(error, (boto.ConnectionError, boto.HTTPClientError)):
+    if isinstance(error, NO_ANSWER):
         return ConfigError(f"no answer{endpoint} for {place}: {error}; check AWS_ENDPOINT_URL and the network")
     if code == "NoSuchBucket":
         return ConfigError(f"there is no bucket {place.bucket!r}{endpoint}; check its name and AWS_ENDPOINT_URL")
@@ -150,7 +153,9 @@ def trouble(error: S3Error, place: Place) -> ConfigError | RunError:
     if code in OTHER_REGION:
         return ConfigError(f"{place}: the bucket is in another region ({error}); set AWS_REGION")
     if code in ("AccessDenied", "AllAccessDisabled", "Forbidden", "403"):
-        return ConfigError(f"{place}: access denied{endpoint}; the credentials need s3:ListBucket and s3:GetObject there")
+        return ConfigError(
+            f"{place}: access denied{endpoint}; the credentials need s3:ListBucket and s3:GetObject there{WRITING}"
+        )
     return RunError(f"{place}: {error}")
 
 
@@ -174,10 +179,23 @@ def new_file(place: Place) -> Iterator[str]:
         yield path
         _sync(path)
         os.replace(path, place.path)
-    except BaseException:
-        with suppress(FileNotFoundError):
+    except BaseException as error:
+        with suppress(OSError):
             os.remove(path)
+        if isinstance(error, OSError):
+            raise RunError(f"{place} can't be written: {error.strerror or error}") from error
         raise
+
+
+@contextmanager
+def answered(place: Place) -> Iterator[None]:
+    """What pyarrow raises of a place that can't be read just now, as a RunError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise RunError(f"{place} can't be read: {error}") from error
 
 
 def writable(location: str) -> None:
@@ -219,7 +237,8 @@ def _upload(path: str, place: Place) -> None:
     try:
         client().upload_file(path, place.bucket, place.path)
     except boto3.exceptions.S3UploadFailedError as error:
-        raise RunError(f"{place} can't be written: {error}") from error
+        why = trouble(error.__context__, place) if isinstance(error.__context__, S3_ERRORS) else error
+        raise RunError(f"{place} can't be written: {why}") from error
     except S3_ERRORS as error:
         raise RunError(str(trouble(error, place))) from error
 
@@ -244,7 +263,7 @@ def _connect(pid: int, settings: tuple[tuple[str, str], ...]) -> tuple[Any, Any]
     try:
         session = boto3.Session()
         region = environment.get("AWS_REGION") or session.region_name or "us-east-1"
-        config = Config(retries=retries, connect_timeout=10, read_timeout=60, max_pool_connections=64)
+        config = Config(retries=retries, connect_timeout=CONNECT_S, read_timeout=ANSWER_S, max_pool_connections=64)
         return session, session.client("s3", region_name=region, config=config)
     except (boto.BotoCoreError, ValueError) as error:  # an unknown profile, an endpoint that is no URL
         raise ConfigError(f"S3 can't be reached: {error}; check AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL") from error
@@ -271,6 +290,9 @@ def _s3_filesystem(given: Access) -> pafs.S3FileSystem:
         region=given.region,
         scheme=url.scheme or "https",
         endpoint_override=f"{url.netloc}{url.path}".rstrip("/") or None,
+        connect_timeout=CONNECT_S,
+        request_timeout=ANSWER_S,
+        retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
     )
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
@@ -28,8 +28,9 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 
 from chunkmill.chunkers.errors import RunError
 from chunkmill.io.schema import PARTITIONS, SCHEMAS
-from chunkmill.io.storage import Place, delete, delta_uri, filesystem, locate, new_file, storage_options
+from chunkmill.io.storage import Place, answered, delete, delta_uri, filesystem, locate, new_file, storage_options
 
+FILE = "__filename"  # a column of `read`: the path of the file that holds the row
 GROUP_BYTES = 32 << 20  # of Arrow data in a row group: what a reader must hold at once
 APP = "chunkmill"
 OURS = re.compile(r"(?!_)(.*/)?(?P<hidden>\.)?[^/]+-[0-9a-f]{32}\.parquet(?(hidden)\.tmp)")
@@ -39,7 +40,7 @@ UNREPEATED = {"chunk_id", "text_hash"}  # a dictionary of values that never repe
 
 
 class Conflict(RunError):  # noqa: N818
-    """Someone else committed first: plan again."""
+    """Someone else committed first (and perhaps deleted what was replaced): plan again."""
 
 
 class Written(NamedTuple):
@@ -88,7 +89,7 @@ def read(
     with _readable(root, table):
         dataset = _dataset(root, table, version)
         if dataset is None:
-            return SCHEMAS[table].empty_table().select(names)
+            return pa.schema([*SCHEMAS[table], (FILE, pa.string())]).empty_table().select(names)
         return dataset.to_table(columns=names, filter=filter)
 
 
@@ -103,27 +104,115 @@ def batches(
             yield from (batch for batch in stream if batch.num_rows)
 
 
-def paths(root: str, table: str) -> list[str]:
-    """The files that count, sorted."""
-    opened = _open(root, table)
+def paths(root: str, table: str, version: int | None = None) -> list[str]:
+    """The files that count (in this version, default the newest), sorted."""
+    opened = _open(root, table, version)
     return [] if opened is None else sorted(_active(opened))
 
 
-def without(root: str, table: str, path: str, doc_ids: pa.Array, *, run_id: str) -> Rewrite | None:
-    """The file without the rows of these documents; None if it holds none of them. Costs one column if so."""
+def exist(root: str, files: Iterable[Written]) -> bool:
+    """Whether all of these files are there, whole, whether they count or not."""
+    for file in files:
+        system, name = filesystem(_place(root, file.table).child(file.path))
+        with answered(_place(root, file.table)):
+            if system.get_file_info(name).size != file.size:
+                return False
+    return True
+
+
+def body(
+    root: str, table: str, path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+) -> pa.Table:
+    """Rows of one file, whether it counts or not, without its partition columns."""
+    system, name = filesystem(_place(root, table).child(path))
+    with _readable(root, table):
+        return pq.read_table(name, columns=columns, filters=filter, filesystem=system, partitioning=None)
+
+
+Changes = Mapping[str, Mapping[str, Any]]  # of sources: the new values of columns of their rows
+
+
+def without(
+    root: str, table: str, path: str, doc_ids: pa.Array, *, run_id: str, changes: Changes | None = None
+) -> Rewrite | None:
+    """The file without the rows of these documents, and with the `changes` made; None if neither concerns it."""
     system, name = filesystem(_place(root, table).child(path))
     with _readable(root, table), pq.ParquetFile(name, filesystem=system, pre_buffer=True) as file:
         ids = (file.read_row_group(i, columns=["doc_id"])["doc_id"] for i in range(file.num_row_groups))
         kept = [pc.invert(pc.is_in(column, value_set=doc_ids.cast(column.type))) for column in ids]
         left = sum(pc.sum(mask).as_py() or 0 for mask in kept)
         dropped = file.metadata.num_rows - left
-        if not dropped:
+        if not dropped and not _concerns(file, changes):
             return None
         if not left:
             return Rewrite(path, None, dropped)
         rest = (file.read_row_group(i).filter(mask) for i, mask in enumerate(kept) if pc.any(mask).as_py())
         schema = file.schema_arrow.remove_metadata()
-        return Rewrite(path, _write(root, table, _partition(path), schema, _regroup(rest), run_id), dropped)
+        groups = _regroup(_changed(part, changes) for part in rest)
+        return Rewrite(path, _write(root, table, _partition(path), schema, groups, run_id), dropped)
+
+
+def _concerns(file: pq.ParquetFile, changes: Changes | None) -> bool:
+    if not changes:
+        return False
+    sources = file.read(columns=["source"])["source"]
+    return bool(pc.any(pc.is_in(sources, value_set=pa.array(list(changes), sources.type))).as_py())
+
+
+def _changed(data: pa.Table, changes: Changes | None) -> pa.Table:
+    """The rows with the new values of their sources."""
+    if not changes:
+        return data
+    sources = data["source"].to_pylist()
+    for name in {name for values in changes.values() for name in values}:
+        old = data[name].to_pylist()
+        new = [changes[s][name] if s in changes else value for s, value in zip(sources, old, strict=True)]
+        data = data.set_column(
+            data.schema.get_field_index(name), data.schema.field(name), pa.array(new, data.schema.field(name).type)
+        )
+    return data
+
+
+def merge(root: str, files: Sequence[Written], *, run_id: str) -> Written:
+    """Files of one table and partition as one file."""
+    table, schema = files[0].table, _body_schema(files[0].table)
+    parts = (group.cast(schema) for file in files for group in groups(root, table, file.path, schema.names))
+    return _write(root, table, dict(files[0].partition), schema, _regroup(parts), run_id)
+
+
+def groups(root: str, table: str, path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Columns of one file, a row group at a time."""
+    system, name = filesystem(_place(root, table).child(path))
+    with _readable(root, table), pq.ParquetFile(name, filesystem=system, pre_buffer=True) as file:
+        for i in range(file.num_row_groups):
+            yield file.read_row_group(i, columns=list(columns))
+
+
+def counted(root: str, table: str, path: str, columns: Sequence[str]) -> pa.Table:
+    """Columns of one file, its partition's among them."""
+    found = body(root, table, path, [c for c in columns if c not in PARTITIONS[table]])
+    for name, value in _partition(path).items():
+        if name in columns:
+            found = found.append_column(SCHEMAS[table].field(name), pa.array([value] * len(found), pa.string()))
+    return found.select(list(columns)).cast(pa.schema([SCHEMAS[table].field(c) for c in columns]))
+
+
+def active(root: str, table: str, version: int | None = None) -> list[Written]:
+    """The files that count (in this version, default the newest), sorted by path, as if just written."""
+    opened = _open(root, table, version)
+    if opened is None:
+        return []
+    actions = pa.table(opened.get_add_actions(flatten=True))
+    rows = zip(*(actions[name].to_pylist() for name in ("path", "size_bytes", "num_records")), strict=True)
+    return sorted(Written(table, unquote(path), size, n or 0, _partition(unquote(path))) for path, size, n in rows)
+
+
+def committed_by(root: str, table: str, version: int) -> str:
+    """The run that committed a version; "" where there is no such version, or no run of ours made it."""
+    for line in _log_entry(_place(root, table), version).splitlines():
+        if (info := json.loads(line).get("commitInfo")) is not None:
+            return str(info.get("run_id", ""))
+    return ""
 
 
 def commit(
@@ -165,14 +254,14 @@ def commit(
     return next_version
 
 
-def sweep(root: str, table: str, *, age_s: float, only: Collection[str] | None = None) -> list[str]:
+def sweep(root: str, table: str, *, age_s: float, only: Collection[str] | None = None, keep: Iterable[str] = ()) -> list[str]:
     """Delete files of ours that don't count, and name them, so that a glob over the folder gives just the table.
 
-    Kept are files younger than `age_s` (another run may be about to commit them), and those of every version that was
-    the newest within `age_s` (a reader may be at it). `only`: these files and no others, whatever their age.
+    Kept are files younger than `age_s` (another run may be about to commit them), those of every version that was the
+    newest within `age_s` (a reader may be at it), and those of `keep`. `only`: these files and no others, whatever their age.
     """
     place = _place(root, table)
-    counts = set(paths(root, table))
+    counts = {*paths(root, table), *keep}
     if only is not None:
         gone = sorted(set(only) - counts)
     else:
@@ -283,9 +372,11 @@ def _dataset(root: str, table: str, version: int | None) -> ds.Dataset | None:
 def _readable(root: str, table: str) -> Iterator[None]:
     try:
         yield
+    except FileNotFoundError as error:
+        why = "the files of an old version are deleted after the retention"
+        raise Conflict(f"{_place(root, table)} can't be read: {error}; {why}") from error
     except OSError as error:
-        gone = "; the files of an old version are deleted after the retention" * isinstance(error, FileNotFoundError)
-        raise RunError(f"{_place(root, table)} can't be read: {error}{gone}") from error
+        raise RunError(f"{_place(root, table)} can't be read: {error}") from error
 
 
 def _active(opened: DeltaTable) -> dict[str, int]:
@@ -334,7 +425,7 @@ def _log_entry(place: Place, version: int) -> str:
     """What Delta's log says of a version; empty if there is none."""
     system, path = filesystem(place.child(f"_delta_log/{version:020}.json"))
     try:
-        with system.open_input_stream(path) as file:
+        with answered(place), system.open_input_stream(path) as file:
             return bytes(file.read()).decode()
     except FileNotFoundError:
         return ""
@@ -358,7 +449,8 @@ def _paths_at(root: str, table: str, version: int) -> list[str]:
 def _ages(place: Place) -> list[tuple[str, float]]:
     """The files below a folder and the seconds since they were written, never negative."""
     system, path = filesystem(place)
-    infos = system.get_file_info(pafs.FileSelector(path, recursive=True, allow_not_found=True))
+    with answered(place):
+        infos = system.get_file_info(pafs.FileSelector(path, recursive=True, allow_not_found=True))
     files = [info for info in infos if info.type == pafs.FileType.File]
     now = time.time()
     return sorted((info.path[len(path) :].lstrip("/"), max(0.0, now - info.mtime.timestamp())) for info in files)

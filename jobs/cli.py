@@ -15,6 +15,7 @@ from rich.table import Table
 
 from chunkmill import __version__
 from chunkmill.chunkers.errors import ChunkmillError, ConfigError
+from chunkmill.jobs import commands
 
 app = typer.Typer(
     name="chunkmill", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=True
@@ -43,13 +44,16 @@ def run(
     context: Annotated[str | None, typer.Option(help="none, or headings: embed the heading path with each chunk.")] = None,
     model: Annotated[str | None, typer.Option(help="Embedding model: hub id or local folder.")] = None,
     no_embed: Annotated[bool, typer.Option("--no-embed", help="Chunks only, no vectors.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read everything: the content decides what changed, not its date.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run a job: list the input, process what is new or changed, publish it in one commit."""
     from chunkmill.jobs import config, pipeline, progress
 
     chunk = {"strategy": strategy, "size": size, "overlap": overlap, "unit": unit, "context": context}
-    overrides = overridden(chunk, model, no_embed)
+    overrides = overridden(chunk, model, no_embed) | ({"run": {"verify": True}} if verify else {})
     watch = progress.Progress()
     job = config.load(*located(source, output, overrides))
     try:
@@ -94,12 +98,14 @@ def search(
     dataset: Annotated[str, typer.Argument(help="The output of a run.")],
     query: Annotated[str, typer.Argument(help="What to look for.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many chunks.")] = 5,
+    mode: Annotated[str, typer.Option(help="Find by vectors, words, hybrid (both), sentences or full (all).")] = "vectors",
     as_json: Json = False,
 ) -> None:
-    """Show the chunks nearest to a query, by exact search over all vectors."""
+    """Show the chunks nearest to a query, by exact search over all of them."""
+    from chunkmill.jobs.pages import shown
     from chunkmill.jobs.search import search as found
 
-    hits = found(dataset, query, k)
+    hits = found(dataset, query, k, mode)
     if as_json:
         print(json.dumps([h._asdict() for h in hits], ensure_ascii=False))
         return
@@ -110,8 +116,9 @@ def search(
             *([" > ".join(hit.heading_path)] if hit.heading_path else []),
             *([f"page {hit.page}"] if hit.page else []),
         ]
-        console.print(f"{hit.score:.3f}  {'  ·  '.join(place)}", style="bold", highlight=False, soft_wrap=True, markup=False)
-        console.print(shortened(hit.text), highlight=False)
+        line = shown(f"{hit.score:.3f}  {'  ·  '.join(place)}")
+        console.print(line, style="bold", highlight=False, soft_wrap=True, markup=False)
+        console.print(shown(shortened(hit.text)), highlight=False, markup=False)
         console.print()
 
 
@@ -147,6 +154,9 @@ def _table(rows: list[dict[str, Any]], as_json: bool) -> None:
     for row in rows:
         grid.add_row(*(" ".join(v) if isinstance(v, list) else v for v in row.values()))
     Console().print(grid, highlight=False)
+
+
+commands.register(app)
 
 
 @contextmanager

@@ -11,9 +11,16 @@ from typing import Any, NamedTuple
 
 import ray
 from ray.data import ActorPoolStrategy, DataContext
+from ray.data.exceptions import ExecutionTimeoutError
+from ray.exceptions import RayError, RayTaskError
+
+from chunkmill.chunkers.errors import ChunkmillError, RunError
+from chunkmill.jobs.backends import backend
+from chunkmill.jobs.config import Job
 
 BLOCK_BYTES = 32 << 20
 STORE_BYTES = 1 << 30
+SILENCE_S = 6 * 3_600  # without an output of any stage, until a run is given up: large documents embedded on a CPU take long
 
 
 class Resources(NamedTuple):
@@ -35,9 +42,26 @@ def connect(cpus: int | None = None) -> Resources:
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.target_max_block_size = BLOCK_BYTES
+    context.execution_no_progress_timeout_s = SILENCE_S
+    context.raise_original_map_exception = True  # else a task's own error comes back as a text
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     found = ray.cluster_resources()
     return Resources(max(1, int(found.get("CPU", 1))), int(found.get("GPU", 0)), len(ray.nodes()))
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What goes wrong in Ray's tasks as what it is: our own errors as they were raised, trouble of Ray's own as a RunError."""
+    try:
+        yield
+    except RayTaskError as error:
+        if isinstance(error.cause, ChunkmillError):
+            raise error.cause from None
+        if isinstance(error.cause, OSError):  # a full disk, a limit of the machine
+            raise RunError(f"a task failed: {error.cause}") from error
+        raise  # a mistake of ours: with all that is known of where
+    except (RayError, ExecutionTimeoutError) as error:
+        raise RunError(f"Ray can't go on ({type(error).__name__}): {error}".splitlines()[0]) from error
 
 
 def _start(cpus: int | None) -> None:
@@ -47,6 +71,7 @@ def _start(cpus: int | None) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # one tokenizer thread for each worker
     with _quiet():
         ray.init(
+            address="local",  # not the one that someone else may have started on this machine
             num_cpus=cpus,
             include_dashboard=False,
             logging_level="ERROR",
@@ -86,13 +111,21 @@ def _shared_memory() -> int:
     return max(80 << 20, found.f_bavail * found.f_frsize // 2)
 
 
-def pool(resources: Resources, blocks: int) -> tuple[ActorPoolStrategy, dict[str, Any], str | None, int | None]:
+def pool(resources: Resources, blocks: int, job: Job) -> tuple[ActorPoolStrategy, dict[str, Any], str | None, int | None]:
     """How many actors embed (no more than there are blocks), what each takes, its device, its threads.
 
-    With GPUs: one each. Without: one single-threaded actor per CPU, which together take no CPU from the tasks that feed
-    them, so that the smallest machine can't deadlock.
+    With GPUs: one each, or as many as share one. Without: one single-threaded actor per CPU, which together take no CPU from
+    the tasks that feed them, so that the smallest machine can't deadlock. An endpoint: one, which asks several things at once.
     """
+    assert job.embed is not None
+    if not backend(job.embed.backend).local:
+        return ActorPoolStrategy(size=1), {"num_cpus": 0}, None, None
+    gpu = job.resources.gpu
     if resources.gpus:
-        return ActorPoolStrategy(min_size=1, max_size=min(resources.gpus, blocks)), {"num_gpus": 1, "num_cpus": 0}, "cuda", None
+        fit = max(1, int(resources.gpus / gpu.num_gpus))
+        least, most = gpu.concurrency if isinstance(gpu.concurrency, tuple) else (gpu.concurrency or 1, gpu.concurrency or fit)
+        most = max(1, min(most, fit, blocks))
+        actors = ActorPoolStrategy(min_size=min(least, most), max_size=most)
+        return actors, {"num_gpus": gpu.num_gpus, "num_cpus": 0}, "cuda", None
     size = resources.cpus if resources.nodes == 1 else max(1, resources.cpus - 1)
     return ActorPoolStrategy(size=min(size, blocks)), {"num_cpus": 0 if resources.nodes == 1 else 0.5}, "cpu", 1

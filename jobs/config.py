@@ -6,25 +6,34 @@ import difflib
 import importlib
 import inspect
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from chunkmill.chunkers.api import chunking
-from chunkmill.chunkers.base import Embed
+from chunkmill.chunkers.base import Complete, Embed
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.finish import Chunking, digest
+from chunkmill.chunkers.llm import fitted
 from chunkmill.chunkers.strategies import strategy
 from chunkmill.io.parsers import FORMATS, parser_version
+from chunkmill.io.parsers.limits import Limits
 from chunkmill.io.storage import locate
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_TOKENIZER = "cl100k_base"
-EXAMPLES = {"chunk": "{strategy: recursive}", "embed": "{model: NAME}, or null for no vectors", "run": "{keep_text: true}"}
+EXAMPLES = {
+    "chunk": "{strategy: recursive}",
+    "embed": "{model: NAME}, or null for no vectors",
+    "llm": "{base_url: URL, model: NAME}",
+    "run": "{keep_text: true}",
+}
 
 
 class Settings(BaseModel):
@@ -42,7 +51,7 @@ class ChunkSettings(BaseModel):
     size: int = 512
     overlap: int | str = "12.5%"
     unit: str = "tokens"
-    context: Literal["none", "headings"] = "none"
+    context: Literal["none", "headings", "llm"] = "none"
     min_size: int = 0
 
     @property
@@ -51,12 +60,112 @@ class ChunkSettings(BaseModel):
         return dict(self.model_extra or {})
 
 
+class Prompts(Settings):
+    """`embed.prompts`: what stands in front of every document and every query; nothing: what the model asks for."""
+
+    document: str | None = None
+    query: str | None = None
+
+
 class EmbedSettings(Settings):
-    """`embed`: the model the vectors come from."""
+    """`embed`: the model the vectors come from, and how it is used."""
 
     model: str = DEFAULT_MODEL
+    backend: str = "sentence-transformers"
+    revision: str | None = None
+    prompts: Prompts = Prompts()
+    pooling: Literal["chunk", "late"] = "chunk"
     overflow: Literal["pool", "error", "truncate"] = "pool"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    max_length: int | None = Field(default=None, gt=0)
+    trust_remote_code: bool = False
+    batch_tokens: int | None = Field(default=None, gt=0)
+    # of an endpoint
+    base_url: str | None = None
+    key_env: str = "OPENAI_API_KEY"
+    tokenizer: str | None = None
+    dimensions: int | None = Field(default=None, gt=0)
+    batch_texts: int = Field(default=256, gt=0)
+    concurrency: int = Field(default=4, gt=0)
+    timeout_s: float = Field(default=60, gt=0)
+
+    def described(self) -> dict[str, Any]:
+        """Those that may decide a vector, or that are needed to make one for a query."""
+        return self.model_dump(mode="json", exclude={"batch_tokens", "batch_texts", "concurrency", "timeout_s"})
+
+
+class LlmSettings(Settings):
+    """`llm`: the language model that strategies and contexts ask, and what it may cost.
+
+    `window`: the tokens that it reads and writes at once; `price_in`, `price_out`: per million tokens, in the money of
+    `max_spend`; `concurrency`: calls under way in the whole job; `parameters`: more of the request's (null leaves one out).
+    """
+
+    base_url: str
+    model: str
+    key_env: str = "OPENAI_API_KEY"
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    tokens_per_minute: float | None = Field(default=None, gt=0)
+    max_spend: float | None = Field(default=None, ge=0)
+    price_in: float = Field(default=0, ge=0)
+    price_out: float = Field(default=0, ge=0)
+    concurrency: int = Field(default=16, gt=0)
+    timeout_s: float = Field(default=120, gt=0)
+    max_attempts: int = Field(default=6, gt=0)
+    window: int = Field(default=8192, ge=1024)
+    max_tokens: int = Field(default=1024, gt=0)
+    temperature: float = Field(default=0.0, ge=0)
+    parameters: dict[str, Any] = {}
+
+    @property
+    def url(self) -> str:
+        """Where the chat completions are."""
+        return self.base_url.rstrip("/") + "/chat/completions"
+
+    @property
+    def room(self) -> int:
+        """About how many tokens of a document a prompt may hold: the rest is for instructions, a chunk, and the answer."""
+        return max(256, (self.window - self.max_tokens) * 3 // 4)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a call must wait for its turn."""
+        return any(x is not None for x in (self.requests_per_minute, self.tokens_per_minute, self.max_spend))
+
+    def parameters_sent(self) -> dict[str, Any]:
+        """What is sent beside model and prompt."""
+        sent = {"temperature": self.temperature, "max_tokens": self.max_tokens} | self.parameters
+        return {name: value for name, value in sent.items() if value is not None}
+
+    def cost(self, tokens_in: float, tokens_out: float) -> float:
+        """What so many tokens cost."""
+        return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
+
+    def described(self) -> dict[str, Any]:
+        """What decides an answer, and what is asked."""
+        from chunkmill.chunkers import standin
+
+        return {"model": self.model, "parameters": self.parameters_sent(), "room": self.room, "prompts": standin.version()}
+
+
+class CpuSettings(Settings):
+    """`resources.cpu`: what a task takes that reads, parses and cuts."""
+
+    num_cpus: float = Field(default=1, gt=0)
+
+
+class GpuSettings(Settings):
+    """`resources.gpu`: what an actor takes that embeds (a share of a GPU lets several have it), and how many there are."""
+
+    num_gpus: float = Field(default=1, gt=0, le=1)
+    concurrency: Annotated[int, Field(gt=0)] | tuple[Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)]] | None = None
+
+
+class ResourceSettings(Settings):
+    """`resources`: what the stages take of a machine; nothing here changes a chunk."""
+
+    cpu: CpuSettings = CpuSettings()
+    gpu: GpuSettings = GpuSettings()
 
 
 class RunSettings(Settings):
@@ -64,8 +173,33 @@ class RunSettings(Settings):
 
     keep_text: bool = True
     max_file_bytes: int = Field(default=1 << 30, gt=0)
+    max_inflated_bytes: int = Field(default=2 << 30, gt=0)
+    document_timeout_s: float = Field(default=120, gt=0)
+    document_memory_mb: int | None = Field(default=None, ge=256)
+    isolate: bool = True
+    max_error_share: float = Field(default=1.0, ge=0, le=1)
+    retry: Literal["never", "transient", "all"] = "transient"
+    verify: bool = False
+    retention: str = "7d"
     allow_empty: bool = False
     cpus: int | None = Field(default=None, gt=0)
+
+    @field_validator("retention", mode="before")
+    @classmethod
+    def _span(cls, value: object) -> str:
+        if not re.fullmatch(r"0|\d+[dhms]", str(value)):
+            raise ValueError("give a time such as 7d, 12h or 0")
+        return str(value)
+
+    @property
+    def retention_s(self) -> int:
+        """How long old versions stay readable, in seconds; 0: not at all."""
+        return int(self.retention.rstrip("dhms")) * {"d": 86_400, "h": 3_600, "m": 60}.get(self.retention[-1], 1)
+
+    @property
+    def limits(self) -> Limits:
+        """What one source may unfold to."""
+        return Limits(inflated_bytes=self.max_inflated_bytes)
 
 
 Patterns = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
@@ -80,15 +214,48 @@ class Job(Settings):
     exclude: Patterns = ()
     chunk: ChunkSettings = ChunkSettings()
     embed: EmbedSettings | None = EmbedSettings()
+    llm: LlmSettings | None = None
     formats: dict[str, dict[str, Any]] = {}
+    resources: ResourceSettings = ResourceSettings()
     run: RunSettings = RunSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _late(cls, given: Any) -> Any:
+        return late(given) if isinstance(given, dict) else given
 
     @cached_property
     def model(self) -> Any:
-        """The embedding model's files (`models.ModelRef`); None without embedding. Raises ConfigError."""
-        from chunkmill.jobs.models import resolve
+        """The embedding model as found (`models.ModelRef`, `endpoint.Endpoint`); None without embedding. Raises ConfigError."""
+        from chunkmill.jobs.backends import backend
 
-        return resolve(self.embed.model) if self.embed else None
+        return backend(self.embed.backend).find(self.embed) if self.embed else None
+
+    @property
+    def window(self) -> Any:
+        """What the model reads at once, on this machine (`models.Window`), with the prompts and the length of the settings."""
+        from chunkmill.jobs.backends import window
+
+        return window(self.embed, self.model) if self.embed else None
+
+    @cached_property
+    def embedder(self) -> str | None:
+        """A hash of exactly what decides a vector from a text: equal ones are interchangeable. None without vectors."""
+        from chunkmill.jobs.backends import embedder
+
+        return embedder(self.embedding, self.model) if self.embed else None
+
+    @property
+    def embedding(self) -> EmbedSettings:
+        """`embed` as it is carried out: where vectors decide the cuts they are exact, so that batches can't change a cut."""
+        assert self.embed is not None
+        exact = self.embed.dtype == "auto" and Embed in self.chunking.needs
+        return self.embed.model_copy(update={"dtype": "float32"}) if exact else self.embed
+
+    @property
+    def asks(self) -> bool:
+        """Whether a language model is asked."""
+        return Complete in self.chunking.needs
 
     @cached_property
     def chunking(self) -> Chunking:
@@ -97,16 +264,41 @@ class Job(Settings):
         stepped = "step" in c.options and "overlap" not in c.model_fields_set  # the default would contradict it
         overlap = 0 if stepped else c.overlap
         shared: dict[str, Any] = {"size": c.size, "unit": self._unit(), "context": c.context, "min_size": c.min_size}
-        return chunking(c.strategy, c.options, overlap=overlap, **shared)
+        made = chunking(c.strategy, c.options, overlap=overlap, **shared)
+        if self.llm and Complete in made.needs:
+            made = replace(made, strategy=fitted(made.strategy, self.llm.room), context_window=self.llm.room)
+        return made
 
-    def _unit(self) -> str:
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether tables and pictures are pieces of their own: the strategy is `modality`, or one of its levels is."""
+        return "modality" in json.dumps(self.chunk.model_dump(mode="json"))
+
+    @property
+    def parsing(self) -> dict[str, dict[str, Any]]:
+        """The settings of each format. Pictures are taken out of documents where the strategy keeps them apart."""
+        wanted = {f.name: {"images": True} for f in FORMATS.values() if self.keeps_apart and "images" in f.options}
+        return {name: wanted.get(name, {}) | self.formats.get(name, {}) for name in wanted.keys() | self.formats.keys()}
+
+    @cached_property
+    def parsers(self) -> dict[str, str]:
+        """What reads each format: the parser's version, and a hash of its settings where it has any."""
+        settings = {name: digest(json.dumps(s, sort_keys=True))[:8] for name, s in self.parsing.items() if s}
+        return {name: parser_version(name) + (f"+{settings[name]}" if name in settings else "") for name in FORMATS}
+
+    @property
+    def text_parsers(self) -> list[str]:
+        """Those of `parsers` that give nothing but text, so that a stored text is all they would give."""
+        return [parser for name, parser in self.parsers.items() if not self.parsing.get(name, {}).get("images")]
+
+    def _unit(self) -> Any:
         if self.chunk.unit != "tokens":
             return self.chunk.unit
         if not self.embed:
             return DEFAULT_TOKENIZER
-        from chunkmill.jobs.models import window
+        from chunkmill.jobs.backends import unit
 
-        return window(self.model).tokenizer_file
+        return unit(self.embed, self.model)
 
     def check(self) -> None:
         """Everything that can be wrong before a document is read. Raises ConfigError."""
@@ -119,7 +311,38 @@ class Job(Settings):
         if Embed in strategy(self.chunk.strategy, self.chunk.options).needs and not self.embed:
             raise ConfigError(f"the strategy {self.chunk.strategy!r} asks an embedding model; don't switch embedding off")
         _ = self.chunking.limit
+        self._check_llm()
+        self._check_embedding()
         self._check_places()
+
+    def _check_embedding(self) -> None:
+        if not self.embed:
+            return
+        window = self.window
+        if self.embed.pooling == "late":
+            from chunkmill.jobs.backends import no_late
+
+            if self.chunk.context != "none" or Complete in self.chunking.needs:
+                raise ConfigError(
+                    "embed.pooling is 'late': the document is read whole, nothing stands in front of a chunk, and no chunk has "
+                    "a text of its own; set chunk.context to none, and a strategy that asks no language model"
+                )
+            if why := no_late(self.embed, window):
+                raise ConfigError(f"embed.pooling is 'late', and {self.embed.model} {why}")
+
+    def _check_llm(self) -> None:
+        if self.llm is None:
+            if self.asks:
+                asks = "chunk.context is 'llm'" if self.chunk.context == "llm" else f"the strategy {self.chunk.strategy!r}"
+                raise ConfigError(f"{asks}, which asks a language model; give llm: {EXAMPLES['llm']}")
+            return
+        from chunkmill.jobs.llm import checked
+
+        checked(self.llm.base_url)
+        if self.llm.max_spend is not None and not self.llm.price_in + self.llm.price_out:
+            raise ConfigError("llm.max_spend needs llm.price_in and llm.price_out, what a million tokens cost; give them too")
+        if self.llm.max_tokens * 2 > self.llm.window:
+            raise ConfigError(f"llm.max_tokens is {self.llm.max_tokens}; llm.window ({self.llm.window}) is at least twice that")
 
     def _check_places(self) -> None:
         source, target = (str(locate(place)).rstrip("/") for place in (self.input, self.output))
@@ -137,10 +360,33 @@ class Job(Settings):
             "chunk": self.chunk.model_dump(mode="json"),
             "strategy": source_of(self.chunk.strategy),
             "keep_text": self.run.keep_text,
-            "embed": self.embed and {**self.embed.model_dump(mode="json"), "revision": self.model.revision},
-            "formats": self.formats,
-            "parsers": {name: parser_version(name) for name in FORMATS},
+            "embed": self.embed and self._described(),
+            "parsers": self.parsers,
+            **({"llm": self.llm.described()} if self.llm and self.asks else {}),
         }
+
+    def _described(self) -> dict[str, Any]:
+        assert self.embed is not None
+        window = self.window
+        prompts = {"document": window.document, "query": window.query}
+        return self.embed.described() | {"revision": self.model.revision, "prompts": prompts, "embedder": self.embedder}
+
+
+def late(given: Mapping[str, Any]) -> dict[str, Any]:
+    """`strategy: late` is a preset: the strategy that `cut` names (and its settings), and `embed.pooling: late`."""
+    chunk = given.get("chunk")
+    if not isinstance(chunk, Mapping) or chunk.get("strategy") != "late":
+        return dict(given)
+    embed = given.get("embed", {})
+    if embed is None:
+        raise ConfigError("the strategy 'late' needs an embedding model; don't switch embedding off")
+    pooling = embed.get("pooling", "late") if isinstance(embed, Mapping) else "late"
+    cut = chunk.get("cut", "recursive")
+    if pooling != "late" or cut == "late":
+        wrong = f"embed.pooling is {pooling!r}" if pooling != "late" else "chunk.cut is 'late' too"
+        raise ConfigError(f"chunk.strategy is 'late' and {wrong}; `late` is any cut with embed.pooling: late")
+    chunk = {key: value for key, value in chunk.items() if key != "cut"} | {"strategy": cut}
+    return {**given, "chunk": chunk, "embed": {**embed, "pooling": "late"} if isinstance(embed, Mapping) else embed}
 
 
 def source_of(name: str) -> str | None:
@@ -198,10 +444,22 @@ def _message(error: Any) -> str:
     return f"{place} is {error['input']!r}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
+PARTS: dict[str, type[BaseModel]] = {
+    "chunk": ChunkSettings,
+    "embed": EmbedSettings,
+    "llm": LlmSettings,
+    "prompts": Prompts,
+    "resources": ResourceSettings,
+    "cpu": CpuSettings,
+    "gpu": GpuSettings,
+    "run": RunSettings,
+}
+
+
 def _unknown(loc: tuple[Any, ...]) -> str:
     valid: Any = Job
     for part in loc[:-1]:
-        valid = {"chunk": ChunkSettings, "embed": EmbedSettings, "run": RunSettings}.get(part, valid)
+        valid = PARTS.get(str(part), valid)
     names = sorted(valid.model_fields)
     near = difflib.get_close_matches(str(loc[-1]), names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""

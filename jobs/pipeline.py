@@ -1,4 +1,4 @@
-"""The whole job on one page: list → prepare → embed → write → one commit."""
+"""The whole job on one page: list → prepare → ask → embed → write → one commit."""
 
 from __future__ import annotations
 
@@ -6,30 +6,40 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import ray.cloudpickle
 import ray.data
 
-from chunkmill.chunkers.errors import RunError
-from chunkmill.io import recipes
+from chunkmill import __version__
+from chunkmill.chunkers.errors import TRANSIENT, RunError
+from chunkmill.io import recipes, runs
+from chunkmill.io.runs import Entry
 from chunkmill.io.storage import writable
-from chunkmill.io.table import Conflict, Written
-from chunkmill.jobs import cluster
+from chunkmill.io.table import Conflict
+from chunkmill.jobs import asking, cluster
+from chunkmill.jobs.asking import Asking
 from chunkmill.jobs.config import Job
+from chunkmill.jobs.embedding import Embedder
+from chunkmill.jobs.llm import ended
+from chunkmill.jobs.meter import shared
 from chunkmill.jobs.plan import Plan, plan
-from chunkmill.jobs.publish import publish
-from chunkmill.jobs.stages import Embedder, prepare, write
+from chunkmill.jobs.publish import publish, recover, tidy
+from chunkmill.jobs.reuse import Gathered, gather
+from chunkmill.jobs.stages import prepare, write
 from chunkmill.jobs.tally import watched
+from chunkmill.jobs.upkeep import new_id, vacuum
 
 BLOCKS_PER_CPU = 4
+EMBEDDED = 512  # documents an actor gets at once: enough texts to sort by length
 BLOCK_SOURCES = 1_000  # the most sources in a block: what one task does at the least
+PLANS = 5  # how often a run plans anew because another committed first
+ORPHANED_S = 86_400  # with no retention: the age at which a file that no version names is nobody's
+ENOUGH = 100  # documents before the share of failures says anything
 
 
 @dataclass(slots=True)
@@ -41,9 +51,15 @@ class Summary:
     sources: int = 0
     added: int = 0
     changed: int = 0
+    retried: int = 0
     unchanged: int = 0
     gone: int = 0
+    touched: int = 0  # sources with a new date and the old content
+    kept: int = 0  # sources that can't be read now; what was read before stays
+    adopted: int = 0  # sources that a run which died had finished
     chunks: int = 0
+    vectors: Counter[str] = field(default_factory=Counter)  # made, reused, repeated; pooled, truncated; unread files
+    llm: dict[str, Any] = field(default_factory=dict)  # of a language model: calls, cached, tokens, spend, fallbacks
     size_bytes: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)  # of each kind of failure: a document and its message
@@ -56,70 +72,191 @@ class Summary:
         """Documents processed, in whatever state they ended."""
         return sum(self.statuses.values())
 
+    @property
+    def failed(self) -> int:
+        """Documents that failed, of whatever kind."""
+        return sum(n for status, n in self.statuses.items() if status.startswith("failed"))
 
-def run(job: Job, report: Callable[[Summary, Plan], None] = lambda summary, plan: None) -> Summary:
+
+Report = Callable[[Summary, Plan], None]
+
+
+def run(job: Job, report: Report = lambda summary, plan: None) -> Summary:
     """Do what the plan says and publish it. `report` hears of progress every second or so.
 
-    Raises ConfigError and RunError; one document's trouble is a row in the ledger.
+    What another run publishes meanwhile is planned around: what this one has finished is not done again. Raises ConfigError
+    and RunError; one document's trouble is a row in the ledger.
     """
-    started = time.monotonic()
-    todo = plan(job)
-    summary = Summary(_run_id(), job.recipe, len(todo.todo), todo.added, todo.changed, todo.unchanged, todo.gone)
-    report(summary, todo)
-    if len(todo.todo) or todo.gone or todo.versions["documents"] is None:
-        writable(job.output)
-        written = process(job, todo.todo, summary, partial(report, summary, todo))
-        _check(summary)
-        recipes.save(job.output, job.recipe, job.describe())
+    run_id = new_id()
+    for left in reversed(range(PLANS)):
         try:
-            summary.versions = publish(job, todo, summary.run_id, written)
-        except Conflict:
-            raise RunError(f"another run published to {job.output} meanwhile; nothing of this one was: run it again") from None
+            with cluster.told():
+                return _attempt(job, run_id, report)
+        except Conflict as error:
+            if not left:
+                raise RunError(
+                    f"other runs published to {job.output} {PLANS} times meanwhile: run it again ({error})"
+                ) from None
+    raise AssertionError("unreachable")
+
+
+def _attempt(job: Job, run_id: str, report: Report) -> Summary:
+    started = time.monotonic()
+    recover(job.output, at_once=not job.run.retention_s)
+    todo = plan(job)
+    summary = _begun(run_id, job, todo)
+    report(summary, todo)
+    if len(todo.todo) or summary.adopted or todo.gone or todo.versions["documents"] is None:
+        writable(job.output)
+        recipes.save(job.output, job.recipe, job.describe())
+        entries = process(job, todo, summary, partial(report, summary, todo))
+        _check(summary, job)
+        cluster.connect(job.run.cpus)
+        files = [file for entry in entries for file in entry.files]
+        summary.versions = publish(
+            job, todo, run_id, files, [s for e in entries for s in e.touched], [s for e in entries for s in e.kept]
+        )
+        summary.seconds = time.monotonic() - started
+        settle(job, todo, summary)
+    else:
+        runs.forget(job.output, run_id)  # of an attempt that came second to a run that did the same
     summary.seconds = time.monotonic() - started
     return summary
 
 
-def _check(summary: Summary) -> None:
-    """A run over a whole input in which nothing but our or a strategy's own errors came out is not published."""
-    nothing_else = not summary.unchanged and not summary.gone
-    if nothing_else and summary.documents and summary.statuses["failed:internal"] == summary.documents:
-        raise RunError(f"every document failed, nothing was published; the first: {summary.examples['internal']}")
+def _begun(run_id: str, job: Job, todo: Plan) -> Summary:
+    adopted = len(todo.adopted.sources)
+    counts = (len(todo.todo) + adopted, todo.added, todo.changed, todo.retried, todo.unchanged, todo.gone)
+    summary = Summary(run_id, job.recipe, *counts, adopted=adopted, chunks=todo.adopted.chunks)
+    summary.statuses.update(todo.adopted.statuses)
+    return summary
 
 
-def process(job: Job, sources: pa.Table, summary: Summary, report: Callable[[], None]) -> list[Written]:
-    """Run the stages over the sources; the files that were written, which nobody sees yet."""
+def _check(summary: Summary, job: Job) -> None:
+    """A run that went wrong is not published; what it has finished stays in its journal."""
+    _check_share(summary, job)
+    passing = sum(summary.statuses[f"failed:{kind}"] for kind in TRANSIENT)
+    if passing and passing == summary.documents and not (summary.unchanged or summary.gone or summary.kept):
+        raise RunError(f"every document failed, nothing was published; the first: {next(iter(summary.examples.values()))}")
+
+
+def _check_share(summary: Summary, job: Job) -> None:
+    """A run that goes wrong stops. What can't be read now counts, although its old rows are kept."""
+    failed, seen = summary.failed + summary.kept, summary.documents + summary.kept
+    if failed / max(1, seen) > job.run.max_error_share:
+        kinds = [f"{n:,} {s[7:]}" for s, n in summary.statuses.most_common() if s.startswith("failed:")]
+        kinds += [f"{summary.kept:,} can't be read now"] * bool(summary.kept)
+        example = next(iter(summary.examples.values()), "")
+        raise RunError(
+            f"{failed:,} of {seen:,} documents failed ({', '.join(kinds)}), more than run.max_error_share "
+            f"({job.run.max_error_share:.0%}) allows; nothing was published. For example {example}"
+        )
+
+
+def process(job: Job, plan: Plan, summary: Summary, report: Callable[[], None]) -> list[Entry]:
+    """Run the stages over what is to do: what was written, which nobody sees yet."""
+    entries: list[Entry] = []
+    if not len(plan.todo):
+        return entries
     resources = cluster.connect(job.run.cpus)
-    written: list[Written] = []
-    if not len(sources):
-        return written
+    known = Gathered([], 0)
+    if job.embedder and job.embedding.pooling == "chunk":
+        known = gather(job.output, plan.versions["chunks"], job.embedder, plan.superseded)
+    summary.vectors["unread files"] += known.left_out
+
+    meter = shared(job.llm, summary.run_id) if job.llm and job.asks else None
 
     def seen(counts: Mapping[str, int]) -> None:
         summary.seen = dict(counts)
+        summary.llm = ray.get(meter.read.remote()) if meter else {}
         report()
 
     with watched(seen) as tally:
-        for row in flow(job, sources, summary.run_id, resources, tally).iter_rows():
-            written += [Written(**f) for f in json.loads(row["written"])]
-            summary.statuses.update(json.loads(row["counts"]))
-            summary.examples = json.loads(row["examples"]) | summary.examples
-            summary.chunks += row["chunks"]
-            summary.size_bytes += row["bytes"]
-    return written
+        for row in flow(job, plan.todo, summary.run_id, resources, tally, known.refs, meter).iter_rows():
+            entries.append(entry := runs.entry(json.loads(row["entry"])))
+            summary.statuses.update(entry.statuses)
+            summary.examples = dict(entry.examples) | summary.examples
+            summary.vectors.update(json.loads(row["vectors"]))
+            summary.chunks += entry.chunks
+            summary.size_bytes += entry.size_bytes
+            summary.touched += len(entry.touched)
+            summary.kept += len(entry.kept)
+            if summary.documents + summary.kept >= ENOUGH:
+                _check_share(summary, job)
+    if summary.llm.get("stopped"):
+        raise ended(summary.llm, len(plan.todo) - finished(entries), summary.sources)
+    return entries
 
 
-def flow(job: Job, sources: pa.Table, run_id: str, resources: cluster.Resources, tally: Any) -> ray.data.Dataset:
+def finished(entries: Sequence[Entry]) -> int:
+    """How many sources are done."""
+    counts: Counter[str] = Counter()
+    totals: dict[str, int] = {}
+    for entry in entries:
+        counts.update({source: n for source, (n, _) in entry.sources.items()})
+        totals.update({source: total for source, (_, total) in entry.sources.items() if total >= 0})
+    outside = sum(len(entry.touched) + len(entry.kept) for entry in entries)
+    return sum(totals.get(source) == n for source, n in counts.items()) + outside
+
+
+def settle(job: Job, todo: Plan, summary: Summary) -> None:
+    """Leave the run's record, take away what is no longer needed of it, of the runs it took over from, and of old versions."""
+    intent = runs.intent(job.output, summary.run_id)
+    runs.finish(job.output, summary.run_id, record(summary))
+    if intent:
+        tidy(job.output, intent, at_once=not job.run.retention_s)
+    for run_id in todo.adopted.run_ids:
+        if run_id != summary.run_id:
+            runs.forget(job.output, run_id, intent=False)
+    recover(job.output)  # voids the intents that came too late
+    vacuum(job.output, job.run.retention_s or ORPHANED_S)
+
+
+def record(summary: Summary) -> dict[str, Any]:
+    """What is kept of a run."""
+    known = {f.name: getattr(summary, f.name) for f in fields(summary) if f.name != "seen"}
+    return known | {
+        "statuses": dict(summary.statuses),
+        "vectors": dict(+summary.vectors),
+        "documents": summary.documents,
+        "version": __version__,
+    }
+
+
+def flow(
+    job: Job,
+    sources: pa.Table,
+    run_id: str,
+    resources: cluster.Resources,
+    tally: Any,
+    known: Sequence[Any] = (),
+    meter: Any = None,
+) -> ray.data.Dataset:
     """The stages as Ray Data sees them; one row a document from the first to the last."""
     arrow: dict[str, Any] = {"batch_format": "pyarrow"}
-    _ = job.chunking, job.recipe  # resolved here once, and sent along
+    _ = job.chunking, job.recipe, job.embedder  # resolved here once, and sent along
     if ":" in job.chunk.strategy:  # the user's own module travels by value: workers may not find it
         ray.cloudpickle.register_pickle_by_value(sys.modules[type(job.chunking.strategy).__module__])
     parts = blocks(sources, resources.cpus)
     ds = ray.data.from_arrow(parts)
-    ds = ds.map_batches(prepare, batch_size=None, fn_kwargs={"job": job, "tally": tally}, num_cpus=1, **arrow)
-    if job.embed:
-        actors, share, device, threads = cluster.pool(resources, len(parts))
+    ds = ds.map_batches(
+        prepare, batch_size=None, fn_kwargs={"job": job, "tally": tally}, num_cpus=job.resources.cpu.num_cpus, **arrow
+    )
+    if meter:
+        actors, calls = asking.pool(job, len(parts))
+        arguments = (job, meter, calls)
         ds = ds.map_batches(
-            Embedder, batch_size=256, compute=actors, fn_constructor_args=(job, device, threads, tally), **share, **arrow
+            Asking, batch_size=asking.DOCUMENTS, compute=actors, fn_constructor_args=arguments, num_cpus=0, **arrow
+        )
+    if job.embed:
+        actors, share, device, threads = cluster.pool(resources, len(parts), job)
+        ds = ds.map_batches(
+            Embedder,
+            batch_size=EMBEDDED,
+            compute=actors,
+            fn_constructor_args=(job, device, threads, tally, list(known)),
+            **share,
+            **arrow,
         )
     return ds.map_batches(write, batch_size=None, fn_kwargs={"job": job, "run_id": run_id}, num_cpus=1, **arrow)
 
@@ -129,7 +266,3 @@ def blocks(sources: pa.Table, cpus: int) -> list[pa.Table]:
     number = min(len(sources), max(cpus * BLOCKS_PER_CPU, -(-len(sources) // BLOCK_SOURCES)))
     order = sources.sort_by([("size", "descending")])
     return [order.take(pa.array(range(i, len(order), number))) for i in range(number)]
-
-
-def _run_id() -> str:
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid4().hex[:8]}"

@@ -15,6 +15,13 @@ from chunkmill.jobs.plan import Plan
 
 LOG_S = 10.0
 LIVE_S = 0.2
+VECTORS = {  # what is worth saying of Summary.vectors
+    "reused": "vectors reused from the dataset",
+    "repeated": "vectors of texts that occur again",
+    "pooled": "longer than the model's window: mean of windows",
+    "truncated": "longer than the model's window: cut",
+    "unread files": "files too many to look for vectors in",
+}
 
 
 class Progress:
@@ -52,6 +59,8 @@ class Progress:
         parts = [f"{seen.get('documents', 0):,} documents read"]
         if failed := seen.get("failed", 0):
             parts.append(f"{failed:,} failed")
+        if calls := summary.llm.get("calls", 0) + summary.llm.get("cached", 0):
+            parts.append(f"{calls:,} answers of the language model")
         if embedded := seen.get("embedded", 0):
             parts.append(f"{embedded:,} chunks embedded ({embedded / seconds:,.0f}/s)")
         if summary.chunks:
@@ -64,7 +73,14 @@ class Progress:
 
 def planned(plan: Plan) -> str:
     """What a run is about to do, in one line."""
-    counts = {"new": plan.added, "changed": plan.changed, "unchanged": plan.unchanged, "gone": plan.gone}
+    counts = {
+        "new": plan.added,
+        "changed": plan.changed,
+        "to be tried again": plan.retried,
+        "unchanged": plan.unchanged,
+        "gone": plan.gone,
+        "finished by a run that died": len(plan.adopted.sources),
+    }
     return "plan: " + (", ".join(f"{n:,} {name}" for name, n in counts.items() if n) or "the input holds no files")
 
 
@@ -87,12 +103,31 @@ def show(summary: Summary, output: str, console: Console) -> None:
     for status, n in sorted(summary.statuses.items(), key=_rank):
         grid.add_row(status.replace(":", ": "), f"{n:,}")
     grid.add_row("chunks", f"{summary.chunks:,}")
-    if summary.gone:
-        grid.add_row("sources gone", f"{summary.gone:,}")
+    for name, says in VECTORS.items():
+        if n := summary.vectors[name]:
+            grid.add_row(says, f"{n:,}")
+    for name, says in asked(summary).items():
+        grid.add_row(name, says)
+    for name, n in {"sources gone": summary.gone, "sources kept": summary.kept, "only touched": summary.touched}.items():
+        if n:
+            grid.add_row(name, f"{n:,}")
     console.print(grid, highlight=False)
     for kind, example in sorted(summary.examples.items()):
         console.print(f"{kind}: for example {example}", highlight=False, soft_wrap=True, markup=False)
     console.print(f"published to {output} in {duration(summary.seconds)}", highlight=False, soft_wrap=True)
+
+
+def asked(summary: Summary) -> dict[str, str]:
+    """What a language model was asked, in words."""
+    found = summary.llm
+    if not found:
+        return {}
+    used = f"{found.get('tokens_in', 0):,} tokens in, {found.get('tokens_out', 0):,} out"
+    spent = f", {found['spend']:,.4g} spent" if found.get("spend") else ""
+    names = {"cached": "answers known already", "failed_calls": "calls that failed", "refused": "prompts refused"}
+    names |= {"fallback_documents": "documents cut by rule in places", "fallback_chunks": "chunks cut by rule"}
+    more = {says: f"{found[name]:,}" for name, says in names.items() if found.get(name)}
+    return {"calls": f"{found.get('calls', 0):,} ({used}{spent})"} | more
 
 
 def _rank(item: tuple[str, int]) -> tuple[int, int]:
@@ -107,11 +142,17 @@ def as_json(summary: Summary) -> dict[str, Any]:
         "sources": {
             "added": summary.added,
             "changed": summary.changed,
+            "retried": summary.retried,
             "unchanged": summary.unchanged,
             "gone": summary.gone,
+            "touched": summary.touched,
+            "kept": summary.kept,
+            "adopted": summary.adopted,
         },
         "documents": dict(sorted(summary.statuses.items())),
         "chunks": summary.chunks,
+        "vectors": dict(sorted((+summary.vectors).items())),
+        "llm": {name: value for name, value in sorted(summary.llm.items()) if name != "stopped"},
         "size_bytes": summary.size_bytes,
         "seconds": round(summary.seconds, 3),
         "versions": summary.versions,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +11,14 @@ import pyarrow as pa
 from chunkmill.chunkers.base import Vectors
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.io import recipes, table
-from chunkmill.jobs.models import BACKENDS, resolve
+from chunkmill.jobs import backends, ranking
+from chunkmill.jobs.config import EmbedSettings
 
 SHOWN = ["chunk_id", "uri", "heading_path", "page_start", "start", "end", "text", "recipe"]
 
 
 class Hit(NamedTuple):
-    """A chunk that was found; `score` is the cosine to the query."""
+    """A chunk that was found; `score` is the cosine to the query, or what `mode` makes of it."""
 
     score: float
     chunk_id: str
@@ -29,8 +30,8 @@ class Hit(NamedTuple):
     text: str
 
 
-def search(dataset: str, query: str, k: int = 5) -> list[Hit]:
-    """The k chunks nearest to the query, best first, by every vector of the dataset.
+def search(dataset: str, query: str, k: int = 5, mode: str = "vectors") -> list[Hit]:
+    """The k chunks nearest to the query, best first, by every vector of the dataset. `mode`: one of `ranking.MODES`.
 
     Raises ConfigError where there is no dataset, no vectors, or vectors of more than one model.
     """
@@ -38,10 +39,36 @@ def search(dataset: str, query: str, k: int = 5) -> list[Hit]:
         raise ConfigError(f"there is no dataset at {dataset!r}; make one with: chunkmill run INPUT {dataset}")
     if not query.strip():
         raise ConfigError("the query is empty; say what to look for")
-    model = resolve(_model(dataset))
-    vector = BACKENDS["sentence-transformers"](model).embed([query])[0]
+    chosen = ranking.mode(mode)
+    if not chosen.vectors:
+        return ranked(dataset, query, np.empty(0, np.float32), k, chosen)
+    embed = _embedder(dataset)
+    vector = backends.load(embed, backends.backend(embed.backend).find(embed), query=True).embed([query])[0]
+    if mode != "vectors":
+        return ranked(dataset, query, vector, k, chosen)
     best = top(table.batches(dataset, "chunks", [*SHOWN, "vector"]), vector, k)
     return [_hit(score, row) for score, row in best]
+
+
+def ranked(dataset: str, query: str, vector: Vectors, k: int, mode: ranking.Mode) -> list[Hit]:
+    """The k best chunks by a mode that needs all of them at once: float32 (dim,). Costs the memory of their texts and vectors.
+
+    Of a hierarchy those are found that hold the leaves, each by its own vector and its leaves'.
+    """
+    found = table.read(dataset, "chunks", [*SHOWN, "context", "parent_id", *(["vector"] if mode.vectors else [])])
+    found = found.filter(found["vector"].is_valid()) if mode.vectors else found
+    found = found.sort_by("chunk_id")
+    vectors = np.empty((len(found), 0), np.float32)
+    if mode.vectors:
+        vectors = found["vector"].combine_chunks().flatten().to_numpy().reshape(len(found), -1)
+    texts = [f"{context}\n{text}" for context, text in zip(*(found[c].to_pylist() for c in ("context", "text")), strict=True)]
+    chunks = ranking.flat(texts, vectors)
+    if mode.parts:
+        chunks = ranking.family(chunks, *(found[c].to_pylist() for c in ("chunk_id", "parent_id")))
+    scores = mode.scores(chunks, ranking.Queries([query], vector[None]))
+    best = ranking.order(scores)[0][:k]
+    rows = found.select(SHOWN).take(best if chunks.held is None else chunks.held[best]).to_pylist()
+    return [_hit(float(score), row) for score, row in zip(scores[0][best], rows, strict=True)]
 
 
 def top(batches: Iterable[pa.RecordBatch], query: Vectors, k: int) -> list[tuple[float, dict[str, Any]]]:
@@ -57,21 +84,31 @@ def top(batches: Iterable[pa.RecordBatch], query: Vectors, k: int) -> list[tuple
     return best
 
 
-def _model(dataset: str) -> str:
-    described = [recipes.load(dataset, recipe) for recipe in _recipes(dataset)]
-    if not described:
+def _embedder(dataset: str) -> EmbedSettings:
+    """What made the dataset's vectors, if it is one thing and can still be had."""
+    used = table.read(dataset, "chunks", ["recipe", "embedder"]).group_by(["recipe", "embedder"]).aggregate([]).to_pylist()
+    if not used:
         raise ConfigError(f"{dataset} holds no chunks; there is nothing to search")
-    models = {d["embed"]["model"] for d in described if d["embed"]}
-    if not models:
+    described = {row["embedder"]: recipes.load(dataset, row["recipe"])["embed"] for row in used if row["embedder"]}
+    if not described:
         raise ConfigError(f"{dataset} holds no vectors: it was made without embedding; run again without --no-embed")
-    if len(models) > 1:
-        raise ConfigError(f"{dataset} holds vectors of several models ({', '.join(sorted(models))}): run one job over all")
-    return str(models.pop())
+    if len(described) > 1:
+        names = ", ".join(sorted(f"{known['model']} ({embedder})" for embedder, known in described.items()))
+        raise ConfigError(f"{dataset} holds vectors of several models or settings ({names}): run one job over all")
+    ((embedder, known),) = described.items()
+    embed = EmbedSettings.model_validate({name: known[name] for name in EmbedSettings.model_fields if name in known})
+    return _unchanged(dataset, embed, embedder)
 
 
-def _recipes(dataset: str) -> Iterator[str]:
-    found = table.read(dataset, "chunks", ["recipe"])["recipe"].unique()
-    return iter(found.to_pylist())
+def _unchanged(dataset: str, embed: EmbedSettings, embedder: str) -> EmbedSettings:
+    found = backends.backend(embed.backend).find(embed)
+    exact = embed.model_copy(update={"dtype": "float32"})  # of a strategy that asks the model
+    if embedder not in (backends.embedder(embed, found), backends.embedder(exact, found)):
+        raise ConfigError(
+            f"the vectors of {dataset} were made by another revision of {embed.model} than the one that is here: queries would "
+            "not be comparable. Run the job again"
+        )
+    return embed
 
 
 def _hit(score: float, row: dict[str, Any]) -> Hit:

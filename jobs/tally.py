@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 
 POLL_S = 1.0
 
@@ -31,13 +32,20 @@ class Tally:
 
 @contextmanager
 def watched(report: Callable[[Mapping[str, int]], None]) -> Iterator[Any]:
-    """A tally whose sums are reported every second, from a thread of this process, as long as the block lasts."""
+    """A tally whose sums are reported every second, from a thread of this process, as long as the block lasts.
+
+    Should its machine die, nothing is reported any more and the work goes on.
+    """
     tally = Tally.remote()
     done = threading.Event()
 
+    def say() -> None:
+        with suppress(RayError):
+            report(ray.get(tally.read.remote()))
+
     def poll() -> None:
         while not done.wait(POLL_S):
-            report(ray.get(tally.read.remote()))
+            say()
 
     thread = threading.Thread(target=poll, daemon=True)
     thread.start()
@@ -46,3 +54,4 @@ def watched(report: Callable[[Mapping[str, int]], None]) -> Iterator[Any]:
     finally:
         done.set()
         thread.join()
+    say()

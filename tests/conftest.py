@@ -12,13 +12,16 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from faulty import Faulty
+
 
 @dataclass(frozen=True)
 class Store:
-    """A real S3 server on the loopback; the AWS_* environment points at it."""
+    """A real S3 server on the loopback, behind a front that can fail; the AWS_* environment points at it."""
 
     endpoint: str
     client: Any
+    front: Faulty
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def bucket(self, objects: dict[str, bytes] | None = None) -> str:
@@ -39,7 +42,8 @@ def s3() -> Iterator[Store]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
+    front = Faulty(f"http://{host}:{port}")
+    endpoint = front.url
     environment = {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "testing",
@@ -55,7 +59,8 @@ def s3() -> Iterator[Store]:
             patch.delenv(name, raising=False)
         for name, value in environment.items():
             patch.setenv(name, value)
-        yield Store(endpoint, boto3.client("s3"))
+        yield Store(endpoint, boto3.client("s3"), front)
+    front.close()
     server.stop()
 
 

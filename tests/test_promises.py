@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from chunkmill.chunkers.api import chunk_all, chunking
 from chunkmill.chunkers.base import Document
+from chunkmill.chunkers.llm import is_written
 from chunkmill.chunkers.measure import tokenizer
 from chunkmill.chunkers.strategies import STRATEGIES
 from vocabulary import ANSWERS, Bytes, documents
@@ -20,6 +21,7 @@ LEVELS = [
     {"strategy": "semantic", "size": 20, "method": "percentile", "amount": 50},
     {"strategy": "fixed", "size": 7},
 ]
+SUMMARIES = [{"strategy": "summaries", "size": 50, "least_tokens": 3}, {"strategy": "fixed", "size": 7}]
 CUTS = [(name, {}) for name in STRATEGIES] + [
     ("section", {"merge": False}),
     ("recursive", {"separators": "markdown"}),
@@ -49,6 +51,11 @@ CUTS = [(name, {}) for name in STRATEGIES] + [
     ("hierarchical", {"preset": "parent_child", "parent_size": 40, "child_size": 9, "child_overlap": 0}),
     ("modality", {"text": "semantic"}),
     ("optimal", {"target": 1.0}),
+    ("llm_boundaries", {"window_tokens": 12}),
+    ("propositions", {"window_tokens": 12}),
+    ("agentic_groups", {"round": 2, "window_tokens": 20}),
+    ("summaries", {"least_tokens": 0, "style": "points", "window_tokens": 15}),
+    ("hierarchical", {"levels": SUMMARIES}),
 ]
 IDS = [f"{name}-{'-'.join(options)}" if options else name for name, options in CUTS]
 
@@ -59,7 +66,7 @@ IDS = [f"{name}-{'-'.join(options)}" if options else name for name, options in C
     unit=st.sampled_from(sorted(UNITS)),
     size=st.integers(8, 60),
     overlap=st.integers(0, 7),
-    context=st.sampled_from(["none", "headings"]),
+    context=st.sampled_from(["none", "headings", "llm"]),
 )
 @settings(max_examples=150, deadline=None)
 def test_every_strategy_keeps_the_promises(name, options, docs, unit, size, overlap, context):
@@ -69,23 +76,29 @@ def test_every_strategy_keeps_the_promises(name, options, docs, unit, size, over
 
     for doc, chunks in zip(docs, outcomes, strict=True):
         assert isinstance(chunks, list), chunks
-        leaves = [c for c in chunks if c.level == 0]
-        check_slices(doc, chunks)
-        check_cover(doc, leaves)
-        check_order(leaves)
-        check_limit(chunks, cut)
-        check_parents(chunks)
-        check_clusters(doc, leaves, cut)
-        if not overlap and "overlap_sentences" not in options:
-            assert all(a.end <= b.start for a, b in pairwise(leaves)), "DISJOINT"
-        assert len({c.id for c in chunks}) == len(chunks), "UNIQ"
+        check_promises(doc, chunks, cut, disjoint=not overlap and "overlap_sentences" not in options)
         assert chunk_all([doc], cut, ANSWERS)[0] == chunks, "STABLE: the same alone as in a batch"
+
+
+def check_promises(doc, chunks, cut, *, disjoint):
+    leaves = [c for c in chunks if c.level == 0]
+    extracts = [c for c in leaves if not is_written(c.kind)]  # what a model wrote has the span of its evidence
+    check_slices(doc, chunks)
+    check_cover(doc, leaves)
+    check_order(extracts)
+    check_limit(chunks, cut)
+    check_parents(chunks)
+    check_clusters(doc, leaves, cut)
+    if disjoint:
+        assert all(a.end <= b.start for a, b in pairwise(extracts)), "DISJOINT"
+    assert len({c.id for c in chunks}) == len(chunks), "UNIQ"
 
 
 def check_slices(doc, chunks):
     for c in chunks:
         assert 0 <= c.start < c.end <= len(doc.text)
-        assert doc.text[c.start : c.end] == c.text, "SLICE"
+        assert is_written(c.kind) or doc.text[c.start : c.end] == c.text, "SLICE"
+        assert c.kind != "proposition" or doc.text[c.start : c.end].strip(), "EVIDENCE"
         assert c.text == c.text.strip() != "", "NOEMPTY"
 
 
@@ -126,7 +139,8 @@ def check_clusters(doc, leaves, cut):
         for edge in (c.start, c.end):
             if edge in inside:
                 whole = next(m for m in regex.finditer(r"\X", doc.text) if m.start() < edge < m.end())
-                room = cut.limit - (cut.unit.count([c.context + "\n"])[0] if c.context else 0)
+                kept = cut.reserve if cut.context == "llm" else 0
+                room = cut.limit - kept - (cut.unit.count([c.context + "\n"])[0] if c.context else 0)
                 assert cut.unit.count([whole.group()])[0] > room or whole.group().isspace(), "CLUSTER"
 
 

@@ -17,7 +17,7 @@ from chunkmill.chunkers.errors import ConfigError, RunError
 from chunkmill.io import table
 from chunkmill.io.corpus import list_sources
 from chunkmill.io.schema import LISTING
-from chunkmill.jobs import cli, pipeline, stages
+from chunkmill.jobs import cli, documents, pipeline
 from chunkmill.jobs import plan as planning
 from chunkmill.jobs.config import load
 
@@ -167,7 +167,7 @@ def test_the_same_rows_come_out_whatever_the_batches(ray_here, corpus, tmp_path,
 
 
 def test_vectors_belong_to_their_chunks(ray_here, corpus, tmp_path, offline_model):
-    summary = pipeline.run(job(corpus, tmp_path / "out", embed={}, chunk={"context": "headings"}))
+    summary = pipeline.run(job(corpus, tmp_path / "out", embed={"dtype": "float32"}, chunk={"context": "headings"}))
 
     chunks = chunks_of(tmp_path / "out")
     vectors = np.array([c["vector"] for c in chunks], np.float32)
@@ -228,9 +228,10 @@ def test_a_plain_parquet_reader_sees_the_same_rows(ray_here, corpus, tmp_path):
 
 def test_a_source_that_vanishes_after_the_listing_is_a_failed_row(corpus, tmp_path):
     this = job(corpus, tmp_path / "out")
-    gone = {"uri": str(corpus / "no.txt"), "etag": "", "size": 1, "modified": None, "error_kind": None, "error": None}
+    known = {"known": False, "known_hash": None, "ledger": None}
+    gone = {"uri": str(corpus / "no.txt"), "etag": "", "size": 1, "modified": None, "error_kind": None, "error": None} | known
 
-    (row,) = stages.documents(gone, stages._read(gone, 100), this)
+    (row,) = documents.one(gone, this, documents.accept)
 
     assert row.error.kind == "vanished"
 
@@ -247,21 +248,28 @@ def test_a_document_the_model_refuses_fails_alone(ray_here, tmp_path, offline_mo
     assert [len(c["vector"]) for c in chunks_of(tmp_path / "out")] == [384]
 
 
-def test_a_failure_that_may_pass_is_tried_again_and_a_bad_file_is_not(ray_here, corpus, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("retry", "kind", "again"),
+    [
+        ("transient", "unreadable", True),
+        ("transient", "crashed", False),
+        ("all", "crashed", True),
+        ("never", "unreadable", False),
+    ],
+)
+def test_which_failures_are_tried_again_is_a_setting(ray_here, corpus, tmp_path, monkeypatch, retry, kind, again):
     out = tmp_path / "out"
     pipeline.run(job(corpus, out))
-    (corpus / "later.txt").symlink_to(corpus / "gone.txt")
-    rows = table.read(str(out), "documents")
-    failed = rows.filter(pc.equal(rows["uri"], str(corpus / "damaged.pdf")))
-    broken = failed.set_column(failed.column_names.index("error_kind"), "error_kind", pa.array(["unreadable"]))
-    kind, source = rows["error_kind"], str(corpus / "damaged.pdf")
-    assert planning.plan(job(corpus, out)).changed == 0
-    monkeypatch.setattr(planning.table, "read", lambda *a, **k: pa.concat_tables([rows, broken]).select(a[2]))
+    rows = table.read(str(out), "documents", [*table.SCHEMAS["documents"].names, table.FILE])
+    is_it = pc.equal(rows["uri"], str(corpus / "damaged.pdf"))
+    kinds = pc.if_else(is_it, kind, rows["error_kind"])
+    rows = rows.set_column(rows.column_names.index("error_kind"), "error_kind", kinds)
+    monkeypatch.setattr(planning.table, "read", lambda *a, **k: rows.select(a[2]))
 
-    found = planning.plan(job(corpus, out))
+    found = planning.plan(job(corpus, out, run={"retry": retry}))
 
-    assert "corrupt" in kind.to_pylist()
-    assert source in found.todo["uri"].to_pylist()
+    assert (str(corpus / "damaged.pdf") in found.todo["uri"].to_pylist()) == again
+    assert (found.retried, found.changed) == (len(found.todo), 0)
 
 
 def test_documents_below_a_folder_that_cannot_be_listed_are_kept(ray_here, corpus, tmp_path, monkeypatch):
@@ -329,3 +337,35 @@ def test_a_dataset_inside_the_input_is_no_document(ray_here, corpus, tmp_path):
     pipeline.run(job(corpus, corpus / "out one"))
 
     assert planning.plan(job(corpus, corpus / "two")).added == 9
+
+
+def test_modality_keeps_tables_and_pictures_apart(ray_here, tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    rows = "".join(f"<tr><td>n{n}</td><td>value {n}</td></tr>" for n in range(1, 31))
+    (folder / "page.html").write_text(
+        f"<p>Before.</p><p>Table 1: values</p><table><tr><th>name<th>value</tr>{rows}</table><p>After.</p>"
+    )
+    pdf = pymupdf.open()
+    page = pdf.new_page()
+    page.insert_text((72, 72), "The tide turns at noon, and the boats come home.")
+    page.insert_image((72, 100, 172, 200), pixmap=pymupdf.Pixmap(pymupdf.csRGB, (0, 0, 64, 64), 0))
+    page.insert_text((72, 220), "Figure 1: the harbour")
+    pdf.save(folder / "scan.pdf")
+    (folder / "tool.py").write_text("def light():\n    return 'on'\n")
+
+    pipeline.run(job(folder, tmp_path / "out", chunk={"strategy": "modality", "size": 60, "overlap": 0}))
+
+    chunks = chunks_of(tmp_path / "out")
+    tables = [c for c in chunks if c["kind"] == "table"]
+    assert [n for c in tables for n in range(max(1, c["row_start"]), c["row_end"] + 1)] == [*range(1, 31)]
+    for c in tables:
+        forms = dict(c["forms"])
+        assert forms["csv"].startswith("name,value\n")
+        assert forms["caption"] == "Table 1: values"
+    assert {c["forms"] for c in chunks if c["kind"] == "text"} == {None}
+    (image,) = table.read(str(tmp_path / "out"), "images").to_pylist()
+    assert image["png"].startswith(b"\x89PNG")
+    assert (image["page"], image["caption"]) == (1, "Figure 1: the harbour")
+    assert [round(x) for x in image["box"]] == [72, 100, 172, 200]
+    assert [(c["line_start"], c["line_end"]) for c in chunks if c["uri"].endswith("tool.py")] == [(1, 2)]

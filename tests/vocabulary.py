@@ -5,7 +5,8 @@ import hashlib
 import numpy as np
 from hypothesis import strategies as st
 
-from chunkmill.chunkers.base import Block, Document, Embed, Span
+from chunkmill.chunkers import standin
+from chunkmill.chunkers.base import Block, Complete, Document, Embed, Span
 
 
 class Bytes:
@@ -28,7 +29,7 @@ def vector(text: str) -> np.ndarray:
     return v / np.linalg.norm(v)
 
 
-ANSWERS = {Embed: lambda texts: np.stack([vector(t) for t in texts])}
+ANSWERS = {Embed: lambda texts: np.stack([vector(t) for t in texts]), Complete: standin.answers}
 
 WORDS = [
     *("alpha", "be.", "Gamma!", "d'être", "naïve", "東京。", "漢字", "한국어", "👩‍👩‍👧", "🇫🇷🇩🇪", "e\u0301\u0327\u0300", "नमस्ते"),

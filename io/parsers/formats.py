@@ -44,7 +44,12 @@ FORMATS: dict[str, Format] = {
         _format("markdown", "CommonMark with tables", "md markdown mdown mkd mdx", "markdown", "1/markdown-it-py"),
         _format("html", "web pages", "html htm xhtml html5 shtml", "html", "1/selectolax"),
         _format(
-            "xml", "XML: JATS, DocBook, OPML, feeds, any other", "xml nxml docbook dbk opml rss atom svg tei", "markup", "1/lxml", ("source",)
+            "xml",
+            "XML: JATS, DocBook, OPML, feeds, any other",
+            "xml nxml docbook dbk opml rss atom svg tei",
+            "markup",
+            "1/lxml",
+            ("source",),
         ),
         _format("pdf", "PDF", "pdf", "pdf", "2/pymupdf", _PDF),
         _format("docx", "Word documents", "docx docm dotx", "docx", "1/lxml", ("images", "comments")),

@@ -16,6 +16,7 @@ import codecs
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
+from copy import copy
 from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
@@ -141,8 +142,16 @@ def _entity(data: bytes) -> tuple[Message, bytes]:
     for name in ("Content-Type", "Content-Disposition"):
         if len(str(headers.get(name) or "")) > _HEADER_LIMIT:
             headers.replace_header(name, str(headers.get(name))[:_HEADER_LIMIT])
-    stray = str(headers.get_payload() or "").encode("utf-8", "surrogateescape").strip()
+    stray = _stray(headers)
     return headers, stray + b"\n\n" + body if stray else body
+
+
+def _stray(headers: Message) -> bytes:
+    """The lines behind the headers, as they were sent: `get_payload` would decode them by whatever charset is named."""
+    plain = copy(headers)
+    del plain["Content-Type"]
+    plain["Content-Type"] = "text/plain; charset=latin-1"
+    return str(plain.get_payload() or "").encode("latin-1").strip()
 
 
 def _parts(headers: Message, body: bytes, warnings: list[str]) -> Iterator[Part]:

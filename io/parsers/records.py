@@ -202,12 +202,32 @@ def _parquet(data: bytes, options: Mapping[str, object]) -> Iterator[Parsed]:
         wanted = [f.name for f in file.schema_arrow if not columns[0] or f.name in columns or not pa.types.is_nested(f.type)]
         number = 0
         for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
-            for row in batch.to_pylist():
+            for row in _python(batch):
                 number += 1
                 yield _document(row, columns, str(number), {})
     except (pa.ArrowException, OSError, OverflowError, ValueError) as error:
         kind = "encrypted" if "encrypt" in str(error).lower() else "corrupt"
         raise DocumentError(kind, f"not readable as Parquet: {error}"[:500]) from error
+
+
+def _python(batch: pa.RecordBatch) -> list[dict[str, object]]:
+    """The rows as values of Python; what it has no value for (a day in the year 12026) as Arrow writes it."""
+    try:
+        return batch.to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError):
+        columns = [[_value(scalar) for scalar in column] for column in batch.columns]
+        return [dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _value(scalar: pa.Scalar) -> object:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        if isinstance(scalar, pa.StructScalar):
+            return {name: _value(scalar[name]) for name in scalar}
+        if isinstance(scalar, pa.ListScalar):
+            return [_value(item) for item in scalar]
+        return scalar.cast(pa.string()).as_py()
 
 
 def _is_string(kind: pa.DataType) -> bool:

@@ -296,6 +296,15 @@ def test_time_grows_with_the_size_of_the_mailbox():
     assert seconds(800) < 12 * max(0.02, seconds(200))
 
 
+@pytest.mark.parametrize("charset", ["latin-1", "idna", "undefined", "a\0b", '"\xe9"'])
+def test_lines_among_the_headers_are_read_like_the_body_whatever_charset_is_named(charset):
+    head = f"From: a@b.org\nContent-Type: text/plain; charset={charset}\nstray \xe9 line\n\nbody \xe9\n"
+
+    (parsed,) = parse(head.encode("latin-1"), "a.eml")
+
+    assert "stray é line\n\nbody é" in parsed.text
+
+
 def test_any_damage_gives_sound_blocks_or_a_document_error():
     rng = random.Random(4)
     seeds = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ TEXT = (
     "into the long book that his father had begun when the light was still fed with oil and turned by hand"
 )
 LOREM = TEXT.split()
-KINDS = {"corrupt", "encrypted", "no_text", "too_deep", "too_large"}
+KINDS = {"corrupt", "encrypted", "no_text", "too_deep", "too_large", "type_mismatch"}
 
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the shared corpus is not there")
 needs_tesseract = pytest.mark.skipif(not shutil.which("tesseract"), reason="Tesseract is not installed")
@@ -66,6 +67,18 @@ def refused(data: bytes, **options: object) -> DocumentError:
     with pytest.raises(DocumentError) as caught:
         one(data, **options)
     return caught.value
+
+
+@pytest.mark.parametrize("text", ["A note.\n" * 20_000, "# A comment.\n" * 20_000 + "%PDF-1.7\n"])
+def test_a_text_named_like_a_pdf_is_refused_at_once(text: str) -> None:
+    started = time.process_time()
+
+    assert refused(text.encode()).kind == "type_mismatch"
+    assert time.process_time() - started < 0.5
+
+
+def test_a_text_that_speaks_of_objects_is_no_pdf_either() -> None:
+    assert refused(b"# An object (obj) is a thing.\n" * 500).kind == "type_mismatch"
 
 
 # reading order

@@ -302,6 +302,9 @@ def test_two_cells_in_opposite_corners_are_two_cells() -> None:
         f'{cell("A1", 1.0)}<x:row xmlns:x="{M}" r="1048576"><x:c r="XFD1048576"><x:v>2</x:v></x:c></x:row>',
         '<row r="4294967290"><c r="A4294967290"><v>1</v></c></row>',
         '<row r="99999999999"><c r="ZZZZ99999999999"><v>1</v></c></row>',
+        '<row r="1"><c r="A1"><v>1</v></c><c r="B99999999999"><v>2</v></c></row>',
+        '<row r="1"><c r="A1"><v>1</v></c><c r="ZZZZZZ1"><v>2</v></c></row>',
+        '<row r="1"><c r="a1"><v>1</v></c></row><row r="1048576"><c r="xfd1048576"><v>2</v></c></row>',
     ],
 )
 def test_no_spelling_of_a_place_makes_a_sheet_huge(rows: str) -> None:

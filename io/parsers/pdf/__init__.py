@@ -38,6 +38,8 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
 def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed]:
     """One document, page numbers on its blocks."""
     asked = options_of(options)
+    if b"obj" not in data and not data.startswith(b"%PDF-"):
+        raise DocumentError("type_mismatch", "named like a PDF, but there is no object of one in it")
     pdf = opened(data, asked.engine)
     try:
         if not pdf.count:

@@ -49,7 +49,7 @@ class Mupdf:
             raise DocumentError("corrupt", f"not readable as PDF: {error}"[:300]) from error
         if not self._pdf.is_pdf:  # MuPDF reads other formats too, and looks at the content first
             self._pdf.close()
-            raise DocumentError("type_mismatch", "named like a PDF, but its beginning is none")
+            raise DocumentError("type_mismatch", "named like a PDF, but MuPDF takes it for another format")
         if self._pdf.needs_pass:
             raise DocumentError("encrypted", "needs a password")
         self.count = self._pdf.page_count

@@ -1,0 +1,205 @@
+"""What the strategies share that ask a language model: quoting, windows, answers that are checked before they are used.
+
+A document in a prompt is data between two marks that its text does not hold. Whatever it says, its model's answer is read by a
+schema and by nothing else: a text that gives the model orders can at worst spoil the answer about itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, TypeVar
+
+import regex
+
+from chunkmill.chunkers.base import Budget, Chunker, Complete, Document, Piece, Plan, Request, Span
+from chunkmill.chunkers.identity import digest
+from chunkmill.chunkers.recursive import Recursive
+from chunkmill.chunkers.seams import VISIBLE, clean
+from chunkmill.chunkers.stretch import cut
+
+T = TypeVar("T")
+
+BYTES = 3  # of UTF-8 taken for one token of a model whose tokenizer nobody knows: rather too many tokens than too few
+ROUND_CHARS = 16 << 20  # of prompts that are held at once for a document
+ECHOED = 600  # characters of an unusable answer that are shown to the model again
+WRITTEN = frozenset({"proposition", "group", "summary"})  # kinds of pieces whose text a model wrote
+FALLBACK = "fallback"  # the kind of a piece that a rule made because the model's answers could not be used
+FENCE = regex.compile(r"```(?:json)?\s*(.*?)\s*```", regex.S)
+CONTROL = regex.compile(r"\p{Cc}")
+AGAIN = """
+
+Your last answer began with:
+{quoted}
+It can't be used: {error}. Answer again, with the JSON object alone."""
+
+
+class AnswerError(ValueError):
+    """An answer that can't be used; the message is what the model is told."""
+
+
+def tokens(text: str) -> int:
+    """About how many tokens a text is for a language model, rather more than less."""
+    return len(text.encode("utf-8", "replace")) // BYTES + 1
+
+
+def quoted(text: str) -> str:
+    """The text between two marks that it does not hold."""
+    mark = digest(text)[:12]
+    while mark in text:
+        mark = digest(mark)[:12]
+    return f"<<<{mark}\n{text}\n{mark}>>>"
+
+
+def ask(
+    prompts: Sequence[str], reads: Sequence[Callable[[str], T]], last: Sequence[Callable[[str], T]] | None = None
+) -> Generator[Request, Any, list[T | None]]:
+    """What `reads[i]` makes of the answer to prompt i. Where it raises AnswerError the model is told why, and asked once more.
+
+    That answer is read by `last[i]` if given; None where it can't be used either.
+    """
+    found: list[T | None] = []
+    for first, part in _rounds(prompts):
+        answers = yield Complete(part)
+        read = [_read(r, answer) for r, answer in zip(reads[first:], answers, strict=False)]
+        wrong = [i for i, outcome in enumerate(read) if isinstance(outcome, AnswerError)]
+        if wrong:
+            told = (AGAIN.format(quoted=quoted(clean(answers[i])[0][:ECHOED]), error=read[i]) for i in wrong)
+            answers = yield Complete([part[i] + again for i, again in zip(wrong, told, strict=True)])
+            for i, answer in zip(wrong, answers, strict=True):
+                read[i] = _read((last or reads)[first + i], answer)
+        found += [None if isinstance(outcome, AnswerError) else outcome for outcome in read]
+    return found
+
+
+def _rounds(prompts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """The prompts in lists of a bounded number of characters, each with the number of its first."""
+    first, held = 0, 0
+    for i, prompt in enumerate(prompts):
+        if i > first and held + len(prompt) > ROUND_CHARS:
+            yield first, prompts[first:i]
+            first, held = i, 0
+        held += len(prompt)
+    if prompts:
+        yield first, prompts[first:]
+
+
+def _read(read: Callable[[str], T], answer: str) -> T | AnswerError:
+    try:
+        return read(answer)
+    except AnswerError as error:
+        return error
+
+
+def fields(answer: str, *names: str) -> list[Any]:
+    """The values of these keys of the JSON object that the answer is."""
+    found = content(answer)
+    if missing := [name for name in names if name not in found]:
+        raise AnswerError(f"the key {missing[0]!r} is missing")
+    return [found[name] for name in names]
+
+
+def content(answer: str) -> dict[str, Any]:
+    """The JSON object that the answer is; nothing may stand around it but a code fence.
+
+    What stands before a closing `</think>` is the model's own business.
+    """
+    body = answer.rpartition("</think>")[2].strip()
+    if fenced := FENCE.fullmatch(body):
+        body = fenced[1]
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise AnswerError(f"it is not JSON ({str(error)[:80]})") from None
+    if not isinstance(found, dict):
+        raise AnswerError("it is not a JSON object")
+    return found
+
+
+def line(value: Any, what: str, most: int) -> str:
+    """A text on one line that has something to read and at most so many characters."""
+    if not isinstance(value, str):
+        raise AnswerError(f"{what} is not a text")
+    text = " ".join(CONTROL.sub(" ", clean(value)[0]).split())
+    if not VISIBLE.search(text):
+        raise AnswerError(f"{what} is empty")
+    if len(text) > most:
+        raise AnswerError(f"{what} has {len(text)} characters; at most {most} are allowed")
+    return text
+
+
+def items(value: Any, what: str, most: int) -> list[Any]:
+    """A list of at most so many."""
+    if not isinstance(value, list):
+        raise AnswerError(f"{what} is not a list")
+    if len(value) > most:
+        raise AnswerError(f"{what} has {len(value)} entries; at most {most} are allowed")
+    return value
+
+
+def number(value: Any, what: str, least: int, most: int) -> int:
+    """A whole number from `least` to `most`."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise AnswerError(f"{what} is not a whole number")
+    if not least <= value <= most:
+        raise AnswerError(f"{what} is out of range: it must be from {least} to {most}")
+    return value
+
+
+def windows(doc: Document, parts: Sequence[Span], most: int, lap: int = 0) -> list[tuple[int, int]]:
+    """Runs of parts (first, behind the last) of at most so many tokens or of one part; neighbours share up to `lap`."""
+    sizes = [tokens(doc[p]) for p in parts]
+    found: list[tuple[int, int]] = []
+    first = 0
+    while first < len(parts):
+        end, held = first + 1, sizes[first]
+        while end < len(parts) and held + sizes[end] <= most:
+            held += sizes[end]
+            end += 1
+        found.append((first, end))
+        if end == len(parts):
+            break
+        first = max(first + 1, end - min(lap, (end - first) // 2))
+    return found
+
+
+def numbered(doc: Document, parts: Sequence[Span], first: int) -> str:
+    """The parts on a line each, with their numbers, of which the first is `first`."""
+    return "\n".join(f"[{i}] {' '.join(doc[p].split())}" for i, p in enumerate(parts, first))
+
+
+def fallback(doc: Document, budget: Budget, span: Span) -> Plan:
+    """A stretch cut by the strongest separators, each piece marked."""
+    return [marked(p) for p in (yield from cut(Recursive(), doc, budget, span))]
+
+
+def marked(piece: Piece) -> Piece:
+    """The piece, said to be a rule's work where a model's was asked for."""
+    return piece._replace(kind=FALLBACK if piece.kind == "text" else f"{FALLBACK}:{piece.kind}")
+
+
+def is_written(kind: str) -> bool:
+    """Whether a model wrote the text of a piece or chunk of this kind: it is no slice of the document then."""
+    return kind.removeprefix(f"{FALLBACK}:") in WRITTEN
+
+
+def fitted(strategy: Chunker, most: int) -> Chunker:
+    """The strategy with windows of at most so many tokens, and so those it is made of."""
+    known: Any = strategy
+    changed: dict[str, Any] = {}
+    if getattr(known, "window_tokens", 0) > most:
+        changed["window_tokens"] = most
+    if levels := getattr(known, "levels", ()):
+        changed["levels"] = tuple(level._replace(strategy=fitted(level.strategy, most)) for level in levels)
+    return dataclasses.replace(known, **changed) if changed and Complete in known.needs else strategy
+
+
+def reading(number: int) -> dict[str, str]:
+    """The note on how a document was shown to the model."""
+    return {"llm.read": "whole" if number < 2 else f"in {number} windows"}
+
+
+def failures(unusable: int, asked: int) -> dict[str, str]:
+    """The note on answers that could not be used; none where all could."""
+    return {"llm.fallbacks": f"{unusable} of {asked}"} if unusable else {}

@@ -1,0 +1,118 @@
+"""The process in which documents are parsed and cut: it may die, and nothing is lost but the document it died of.
+
+It hears of one piece of work at a time over a pipe and answers with messages (`isolation.py` is the other end):
+`b"T" + Arrow stream`: documents; `b"A" + text`: it begins with this document of a source, a sign of life too;
+`b"E" + pickle`: an exception that ends the run; `b"D"`: the work is done.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Connection
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from chunkmill.chunkers.errors import ChunkmillError, DocumentError, RunError
+from chunkmill.io.parsers.limits import limited
+from chunkmill.jobs.config import Job
+from chunkmill.jobs.documents import Source, Watch, one, prepared, table
+from chunkmill.jobs.rows import Row
+
+PR_SET_PDEATHSIG = 1
+
+
+class Work(NamedTuple):
+    """Sources to prepare. `careful`: one document at a time, announced before it is touched, without the `skip` first ones
+    (they came through before) and those `refused`, which fail with the given error.
+    """
+
+    sources: list[Source]
+    careful: bool = False
+    skip: int = 0
+    refused: Mapping[str, DocumentError] = {}
+
+
+def main() -> None:
+    """Serve until the other end is closed."""
+    incoming, outgoing = (Connection(int(fd)) for fd in sys.argv[1:3])
+    _prepare_to_die()
+    job = Job.model_construct()
+    while True:
+        try:
+            message = incoming.recv_bytes()
+        except EOFError:
+            return
+        if message[:1] == b"J":
+            job = pickle.loads(message[1:])
+            continue
+        _serve(pickle.loads(message[1:]), job, outgoing)
+
+
+def _serve(work: Work, job: Job, outgoing: Connection) -> None:
+    try:
+        with limited(job.run.limits):
+            for part in _carefully(work, job, outgoing) if work.careful else prepared(work.sources, job, _watch({}, outgoing)):
+                outgoing.send_bytes(b"T" + packed(part))
+    except ChunkmillError as error:
+        outgoing.send_bytes(b"E" + pickle.dumps(error))
+    except Exception:
+        # No document's fault: what documents raise is caught where they are. The run should hear of it.
+        outgoing.send_bytes(b"E" + pickle.dumps(RunError(f"preparing documents failed:\n{traceback.format_exc()}")))
+    outgoing.send_bytes(b"D")
+
+
+def _carefully(work: Work, job: Job, outgoing: Connection) -> Iterator[pa.Table]:
+    (source,) = work.sources
+    watch = _watch(work.refused, outgoing)
+    for number, row in enumerate(one(source, job, watch)):
+        if number >= work.skip:
+            yield _cut(row, job, watch)
+
+
+def _cut(row: Row, job: Job, watch: Watch) -> pa.Table:
+    """The document as a table; it may be the cutting that kills."""
+    member = row.values["uri"][len(row.values["source"]) :]
+    try:
+        watch(member)
+    except DocumentError as error:
+        return table([row._replace(document=None, error=error, images=())], job)
+    return table([row], job)
+
+
+def _watch(refused: Mapping[str, DocumentError], outgoing: Connection) -> Watch:
+    def watch(member: str) -> None:
+        if member in refused:
+            raise refused[member]
+        outgoing.send_bytes(b"A" + member.encode())
+
+    return watch
+
+
+def packed(part: pa.Table) -> bytes:
+    """A table as the bytes of an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, part.schema) as writer:
+        writer.write_table(part)
+    return sink.getvalue().to_pybytes()
+
+
+def _prepare_to_die() -> None:
+    """Go when the parent goes, leave no core file, and leave Ctrl-C to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:
+        sys.exit()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The embedding stage: an actor holds the model and puts a vector on every chunk of the documents that come by."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from chunkmill.chunkers.api import chunk_all
+from chunkmill.chunkers.base import Embed, Vectors
+from chunkmill.chunkers.errors import DocumentError, attempt
+from chunkmill.jobs import backends, rows, windows
+from chunkmill.jobs.config import Job
+from chunkmill.jobs.reuse import Known
+
+SLAB = 8_192  # texts handed to the model at once: enough to sort by length, few enough to see it move
+LATE_TOKENS = 1 << 20  # of documents read whole, handed to the model at once
+CACHE_BYTES = 64 << 20  # vectors an actor remembers
+MADE, REUSED, REPEATED = "made", "reused", "repeated"  # where a vector comes from: the model, the dataset, this run
+
+
+class Embedder:
+    """Holds the model; cuts what could not be cut without it, and puts a vector on every chunk."""
+
+    def __init__(self, job: Job, device: str | None, threads: int | None, tally: Any, known: Sequence[Any] = ()) -> None:
+        self.job, self.tally = job, tally
+        self.model = backends.load(job.embedding, job.model, device=device, threads=threads)
+        self.encoder = backends.encoder(job.embedding, job.model)
+        self.late = job.embedding.pooling == "late"
+        self.known = Known.fetched(known)
+        self.recent = Recent(CACHE_BYTES // (4 * self.model.dimension))
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Schema `rows.ROW` in and out."""
+        if self.job.chunking.needs == {Embed}:  # a language model's stage has cut what it is needed for
+            cut = chunk_all(rows.documents(batch), self.job.chunking, {Embed: self.model.embed})
+            batch = rows.recut(batch, cut, with_forms=self.job.keeps_apart)
+            batch = rows.with_ids(batch, self.encoder, late=self.late)
+        return self._embedded(batch)
+
+    def _embedded(self, batch: pa.Table) -> pa.Table:
+        """The batch with vectors; a document whose texts the model refuses becomes a failed one."""
+        made = attempt(self._late if self.late else self._vectors, batch)
+        if not isinstance(made, DocumentError):
+            return rows.with_vectors(batch, *made)
+        if len(batch) == 1:
+            return rows.with_vectors(rows.recut(batch, [made]), *nothing())
+        half = len(batch) // 2  # until the one that is refused is alone
+        return pa.concat_tables(map(self._embedded, (batch.slice(0, half), batch.slice(half))))
+
+    def _vectors(self, batch: pa.Table) -> Made:
+        """A vector for each text: the dataset's or one of this run where there is one, else the model's."""
+        hashes = rows.hashes(batch)
+        distinct = {text_hash: i for i, text_hash in reversed([*enumerate(hashes)])}  # to its first place
+        found = self.known.find(list(distinct))
+        origins = dict.fromkeys(found, REUSED)
+        for text_hash in distinct.keys() - found.keys():
+            if (vector := self.recent.get(text_hash)) is not None:
+                found[text_hash], origins[text_hash] = vector, REPEATED
+        offsets, ids = rows.ids(batch)
+        texts = [] if self.model.reads_ids else rows.embedded_texts(batch)
+        sizes = np.diff(offsets).tolist() if self.model.reads_ids else self.model.sizes(texts)
+        fresh = sorted(at for text_hash, at in distinct.items() if text_hash not in found)
+        for i in range(0, len(fresh), SLAB):
+            slab = fresh[i : i + SLAB]
+            vectors = self._computed([texts[at] for at in slab if texts], [ids[offsets[at] : offsets[at + 1]] for at in slab])
+            for at, vector in zip(slab, vectors, strict=True):
+                found[hashes[at]], origins[hashes[at]] = vector, MADE
+                self.recent.put(hashes[at], vector)
+        where = [REPEATED if origins[h] == MADE and distinct[h] != at else origins[h] for at, h in enumerate(hashes)]
+        label = {"pool": "pooled", "truncate": "truncated"}.get(self.job.embedding.overflow)
+        overflow = [label if beyond else None for beyond in self.model.beyond(sizes)]
+        return Made(np.stack([found[h] for h in hashes]) if hashes else nothing().vectors, where, overflow)
+
+    def _computed(self, texts: list[str], ids: list[Any]) -> Vectors:
+        before = self.model.seconds
+        vectors: Vectors = self.model.read(texts, [part.tolist() for part in ids] if self.model.reads_ids else ())
+        self.tally.add.remote({"embedded": len(vectors), "forward_s": self.model.seconds - before})
+        return vectors
+
+    def _late(self, batch: pa.Table) -> Made:
+        """A vector for each chunk out of the states of its whole document: it depends on the document, so none is reused."""
+        found: list[Vectors] = []
+        for group in grouped(rows.readings(batch)):
+            before = self.model.seconds
+            found += self.model.late(group)
+            self.tally.add.remote({"embedded": sum(map(len, found[-len(group) :])), "forward_s": self.model.seconds - before})
+        vectors = np.concatenate(found) if sum(map(len, found)) else nothing().vectors
+        return Made(vectors, [MADE] * len(vectors), [None] * len(vectors))
+
+
+class Made(NamedTuple):
+    """Of each chunk the vector, where it comes from, and whether the text was more than the model reads at once."""
+
+    vectors: Vectors
+    origins: Sequence[str]
+    overflow: Sequence[str | None]
+
+
+def nothing() -> Made:
+    """For no chunks."""
+    return Made(np.empty((0, 0), np.float32), [], [])
+
+
+def grouped(readings: Sequence[windows.Reading]) -> list[list[windows.Reading]]:
+    """Documents in lists of a bounded number of tokens."""
+    groups: list[list[windows.Reading]] = []
+    held = LATE_TOKENS
+    for reading in readings:
+        if held + len(reading.ids) > LATE_TOKENS:
+            groups.append([])
+            held = 0
+        groups[-1].append(reading)
+        held += len(reading.ids)
+    return groups
+
+
+class Recent:
+    """The vectors used last, by text_hash, so many of them."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.held = most, OrderedDict[str, Vectors]()
+
+    def get(self, text_hash: str) -> Vectors | None:
+        """The vector of this text, if it is held."""
+        if text_hash in self.held:
+            self.held.move_to_end(text_hash)
+        return self.held.get(text_hash)
+
+    def put(self, text_hash: str, vector: Vectors) -> None:
+        """Hold it; the one that was not asked for longest goes."""
+        self.held[text_hash] = vector.copy()  # a row alone: the slab it is of would stay with it
+        if len(self.held) > self.most:
+            self.held.popitem(last=False)

