@@ -164,21 +164,12 @@ def end_to_end(docs: Sequence[str], copies: int, cpus: int | None) -> None:
                 lines = (f"{i}: {line}" if line.strip() else line for line in doc.splitlines())  # or it would be known
                 Path(folder, "in", f"{i}-{j}.txt").write_text("\n".join(lines))
         job = job_of({"input": f"{folder}/in", "output": f"{folder}/out", "run": {"cpus": cpus}})
-        seen: list[tuple[float, float, int]] = []
-
-        def report(summary: Any, plan: Any) -> None:
-            seen.append((time.perf_counter(), summary.seen.get("forward_s", 0.0), summary.seen.get("embedded", 0)))
-
+        seen: dict[str, float] = {}
         cluster.connect(cpus)
-        summary = pipeline.run(job, report)
-        actors = max(1, (cpus or os.cpu_count() or 1))
-        began = next(t for t, s, _ in seen if s > 0)
-        first = next(s for _, s, _ in seen if s > 0)
-        last = max(seen, key=lambda x: x[1])
-        ended = next(t for t, s, _ in seen if s == last[1])
-        share = (last[1] - first) / (actors * (ended - began)) if ended > began else float("nan")
-        print(f"end to end: {summary.chunks:,} chunks in {summary.seconds:.0f} s, {last[1]:.0f} s of it in forward passes")
-        print(f"  of {actors} actors from the first vectors to the last: {share:.1%}; {dict(+summary.vectors)}")
+        summary = pipeline.run(job, lambda summary, plan: seen.update(summary.seen))
+        forward, stage = seen["forward_s"], seen["stage_s"]
+        print(f"\nend to end: {summary.chunks:,} chunks in {summary.seconds:.0f} s, {dict(+summary.vectors)}")
+        print(f"  the actors' time inside forward passes, from their first batch to their last: {forward / stage:.1%}")
 
 
 def main() -> None:

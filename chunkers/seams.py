@@ -14,6 +14,10 @@ from chunkmill.chunkers.base import Span
 CLUSTER = regex.compile(r"\X")
 BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
 NOT_WHITE = re.compile(r"\S")
+# A character before which there always is a boundary, whatever stands around it; sought backwards.
+SURE = regex.compile(
+    r"(?r)(?<![\p{GCB=Prepend}\r])(?<!\p{InCB=Linker})[\p{GCB=Other}--\p{Extended_Pictographic}--\p{InCB=Consonant}]", regex.V1
+)
 LAST_WHITE = regex.compile(r"(?r)\s")
 SLAB, STRETCH = 200_000, 12  # characters the sentence segmenter sees at the most; certain ends of sentences in a stretch
 # One set of characters comes first: `re` then looks for these alone, many times faster than for alternatives.
@@ -95,10 +99,8 @@ def cluster_start(text: str, offset: int) -> int:
     """The largest boundary of a grapheme cluster (UAX 29) that is not after the offset."""
     if not 0 < offset < len(text) or plain(text, offset):
         return offset
-    at = offset - 1
-    while at > 0 and not plain(text, at):
-        at -= 1
-    for cluster in CLUSTER.finditer(text, at):
+    found = SURE.search(text, 0, offset)
+    for cluster in CLUSTER.finditer(text, found.start() if found else 0):
         if cluster.end() > offset:
             return int(cluster.start())
     return offset

@@ -20,6 +20,7 @@ from chunkmill.jobs.config import Job
 
 BLOCK_BYTES = 32 << 20
 STORE_BYTES = 1 << 30
+RAY_DATA_ADDS = "\nFailed to "  # begins what it puts behind the message of an exception
 SILENCE_S = 6 * 3_600  # without an output of any stage, until a run is given up: large documents embedded on a CPU take long
 
 
@@ -56,6 +57,8 @@ def told() -> Iterator[None]:
         yield
     except RayTaskError as error:
         if isinstance(error.cause, ChunkmillError):
+            said, *more = error.cause.args
+            error.cause.args = (str(said).partition(RAY_DATA_ADDS)[0], *more)
             raise error.cause from None
         if isinstance(error.cause, OSError):  # a full disk, a limit of the machine
             raise RunError(f"a task failed: {error.cause}") from error

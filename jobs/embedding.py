@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -31,10 +32,19 @@ class Embedder:
         self.encoder = backends.encoder(job.embedding, job.model)
         self.late = job.embedding.pooling == "late"
         self.known = Known.fetched(known)
+        self.since = 0.0
         self.recent = Recent(CACHE_BYTES // (4 * self.model.dimension))
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Schema `rows.ROW` in and out."""
+        self.since = self.since or time.perf_counter()
+        done = self._done(batch)
+        now = time.perf_counter()
+        self.tally.add.remote({"stage_s": now - self.since})  # from batch to batch: waiting counts
+        self.since = now
+        return done
+
+    def _done(self, batch: pa.Table) -> pa.Table:
         if self.job.chunking.needs == {Embed}:  # a language model's stage has cut what it is needed for
             cut = chunk_all(rows.documents(batch), self.job.chunking, {Embed: self.model.embed})
             batch = rows.recut(batch, cut, with_forms=self.job.keeps_apart)

@@ -218,7 +218,8 @@ def cut(job: Job, corpus: Corpus, reader: Reader | None) -> Cut:
 
     before, started = reader.seconds if reader else 0.0, time.perf_counter()
     with oracle(job) if Complete in job.chunking.needs else nullcontext() as ask:
-        outcomes = chunk_all(corpus.docs, job.chunking, {Embed: embed, Complete: ask} if ask else {Embed: embed})
+        answers: dict[type, Any] = {Embed: embed} | ({Complete: ask} if ask else {})
+        outcomes = chunk_all(corpus.docs, job.chunking, answers)
     seconds = time.perf_counter() - started - ((reader.seconds if reader else 0.0) - before)
     good = [[] if isinstance(found, DocumentError) else found for found in outcomes]
     owners = np.repeat(np.arange(len(good)), [len(found) for found in good])
@@ -264,7 +265,7 @@ def scored(rankings: Iterable[Offsets], chunks: Cut, gold: Sequence[Placed], cor
 def measures(k: int) -> dict[str, str]:
     """What is measured, and what it is called."""
     of_chunks = {f"recall@{k}": f"recall@{k}", "precision": "precision", "iou": "IoU", "omega": "precision-omega"}
-    budgets = {f"within {n}": f"recall at {n:,} chars" for n in BUDGETS}
+    budgets = {f"within {n}": f"recall in {n // 1000}k chars" for n in BUDGETS}
     return of_chunks | budgets | {"context": f"chars in {k}", "hit": f"hit@{k}", "ndcg": f"nDCG@{k}"}
 
 

@@ -40,6 +40,11 @@ class Died(Exception):  # noqa: N818
         super().__init__(kind, why, at)
         self.kind, self.why, self.at = kind, why, at
 
+    @property
+    def reading(self) -> bool:
+        """Whether it waited for bytes that didn't come: no fault of the content, which may be read tomorrow."""
+        return self.kind == "timeout" and self.at is None
+
 
 class Child:
     """The other end of `child.py`."""
@@ -85,7 +90,8 @@ class Child:
         while not self._in.poll(LOOK_S):
             if time.monotonic() > until:
                 self.end()
-                raise Died("timeout", f"gave nothing for {timeout_s:.0f} s (run.document_timeout_s)", at)
+                setting = "(run.document_timeout_s)" if at is not None else "while it was read"
+                raise Died("timeout", f"gave nothing for {timeout_s:.0f} s {setting}", at)
             with contextlib.suppress(psutil.NoSuchProcess):
                 if (used := self._memory.memory_info().rss) > memory_bytes:
                     self.end()
@@ -148,10 +154,7 @@ def _one(source: Source, job: Job, received: int) -> Generator[pa.Table, None, b
                 yield part
             return bool(refused)
         except Died as death:
-            unread = (
-                death.kind == "timeout" and death.at is None and not received
-            )  # not of the content: it may be read tomorrow
-            error = DocumentError("unreadable" if unread else death.kind, death.why)
+            error = DocumentError("unreadable" if death.reading and not received else death.kind, death.why)
             if not death.at or death.at in refused or len(refused) >= MOST_DEATHS:
                 yield table([failed(source, error, job, REST if received else "", received)], job)
                 return True

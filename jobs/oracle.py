@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from typing import TypeAlias
 
 from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError, attempt
@@ -28,13 +27,16 @@ def oracle(job: Job) -> Iterator[Ask]:
     meter, answers = Meter(job.llm), Answers(job.output)
     asker = Asker(job.llm, meter, answers, job.llm.concurrency)
 
+    def answered(prompt: str) -> list[str] | DocumentError:
+        return attempt(asker, [prompt])  # alone, so that one failure is one answer's
+
     def ask(prompts: Sequence[str]) -> list[str]:
-        with ThreadPoolExecutor(asker.settings.concurrency) as pool:  # one at a time, so that one failure is one answer's
-            found = [*pool.map(partial(attempt, lambda prompt: asker([prompt])[0]), prompts)]
+        with ThreadPoolExecutor(asker.settings.concurrency) as pool:
+            found = [*pool.map(answered, prompts)]
         if stopped := meter.read()["stopped"]:
             kind, message = stopped
             raise (ConfigError if kind == "config" else RunError)(message)
-        return ["" if isinstance(answer, DocumentError) else answer for answer in found]
+        return ["" if isinstance(answer, DocumentError) else answer[0] for answer in found]
 
     try:
         yield ask

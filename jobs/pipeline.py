@@ -35,7 +35,6 @@ from chunkmill.jobs.tally import watched
 from chunkmill.jobs.upkeep import new_id, vacuum
 
 BLOCKS_PER_CPU = 4
-EMBEDDED = 512  # documents an actor gets at once: enough texts to sort by length
 BLOCK_SOURCES = 1_000  # the most sources in a block: what one task does at the least
 PLANS = 5  # how often a run plans anew because another committed first
 ORPHANED_S = 86_400  # with no retention: the age at which a file that no version names is nobody's
@@ -252,7 +251,7 @@ def flow(
         actors, share, device, threads = cluster.pool(resources, len(parts), job)
         ds = ds.map_batches(
             Embedder,
-            batch_size=EMBEDDED,
+            batch_size=None,  # what one task prepared, 512 documents or 8 MB of text: with more, actors would stand idle
             compute=actors,
             fn_constructor_args=(job, device, threads, tally, list(known)),
             **share,

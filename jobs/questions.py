@@ -214,7 +214,7 @@ def drafted(answer: str, doc: Document, span: Span) -> Question | str:
     """The question of an answer, its excerpts as they stand in the document; or why there is none."""
     found = OBJECT.search(answer)
     try:
-        given = json.loads(found[0]) if found else None
+        given: Any = json.loads(found[0]) if found else None
         question, texts = given["question"].strip(), [str(t) for t in given["excerpts"]]
     except (ValueError, TypeError, KeyError, AttributeError):
         return "not the JSON that was asked for"

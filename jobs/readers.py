@@ -18,7 +18,7 @@ from chunkmill.jobs.config import EmbedSettings, Job
 from chunkmill.jobs.isolation import isolated
 from chunkmill.jobs.plan import TODO, listed
 
-SLAB = 2_048  # texts embedded between two signs of life
+SLAB = 512  # texts embedded between two signs of life
 WHOLE = {"strategy": "document", "size": 1 << 40, "unit": "chars", "overlap": 0}
 
 Say = Callable[[str], None]
@@ -105,7 +105,7 @@ class Reader:
         for i in range(0, len(fresh), SLAB):
             self.say(f"embedding: {len(fresh) - i:,} texts to go")
             slab = fresh[i : i + SLAB]
-            self.known |= zip(slab, self._timed(lambda slab=slab: self.model.embed(slab)), strict=True)
+            self.known |= zip(slab, self._timed(self.model.embed, slab), strict=True)
             self.tokens += self.size(slab)
         return np.stack([self.known[text] for text in texts]) if texts else np.empty((0, self.model.dimension), np.float32)
 
@@ -114,7 +114,7 @@ class Reader:
         self.say(f"embedding: {len(batch):,} documents, whole")
         read = rows.with_ids(batch, backends.encoder(self.embed_as, self.found), late=True)
         self.tokens += self.size(batch["text"].to_pylist())
-        return np.concatenate(self._timed(lambda: self.model.late(rows.readings(read))))
+        return np.concatenate(self._timed(self.model.late, rows.readings(read)))
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """The vectors of questions, with the prompt that the model wants of them."""
@@ -127,8 +127,8 @@ class Reader:
         """The tokens that the model reads of these texts, special ones included."""
         return sum(self.unit.count(texts)) + self.unit.specials * len(texts)
 
-    def _timed(self, work: Callable[[], Any]) -> Any:
+    def _timed(self, work: Callable[..., Any], *args: Any) -> Any:
         started = time.perf_counter()
-        done = work()
+        done = work(*args)
         self.seconds += time.perf_counter() - started
         return done

@@ -19,6 +19,7 @@ from chunkmill.jobs.metrics import BUDGETS, Interval
 from chunkmill.jobs.pages import cards, escape, grid, page
 
 LOST_SHOWN = 5
+WIDE_TERMINAL = 110  # columns that all columns need
 FEW = 20  # questions under which a bootstrap says nothing
 WIDE, ROW, LEFT, RIGHT = 640, 26, 230, 60  # of a plot, in its own units
 
@@ -37,6 +38,16 @@ def scale(measure: str) -> float:
 def digits(value: float, measure: str, sign: str = "") -> str:
     """A value as it is shown."""
     return f"{value * scale(measure):{sign},.0f}" if measure == "context" else f"{value * scale(measure):{sign}.1f}"
+
+
+def short(measure: str) -> str:
+    """A heading that is no wider than its values: `r@5` is recall of 5 chunks, `r 2k` in 2,000 characters, `omega`
+    precision-omega, `chars` what the chunks hold.
+    """
+    if measure.startswith("within "):
+        return f"r {int(measure.split()[1]) // 1000}k"
+    names = {"precision": "prec", "iou": "IoU", "context": "chars", "ndcg": "nDCG"}
+    return names.get(measure, measure.replace("recall", "r"))
 
 
 def verdict(comparison: Comparison, names: dict[str, str], questions: int) -> str:
@@ -69,13 +80,15 @@ def verdicts(evaluation: Evaluation) -> list[str]:
 
 def show(evaluation: Evaluation, console: Console) -> None:
     """All of it in the terminal."""
-    names = known(evaluation)
+    names, wide = known(evaluation), console.width >= WIDE_TERMINAL
+    shown = [name for name in names if wide or name not in ("precision", "context")]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for i, head in enumerate(("strategy", "chunks", "tokens", *names.values(), "embedded", "time")):
-        table.add_column(head, justify="right" if i else "left", overflow="fold")
+    for i, head in enumerate(("strategy", "chunks", "size", *map(short, shown), *(("embedded", "time") if wide else ()))):
+        table.add_column(head, justify="right" if i else "left", overflow="fold", no_wrap=bool(i))
     for r in evaluation.results:
-        scores = [digits(r.mean(n), n) for n in names]
-        table.add_row(r.label, f"{len(r.sizes):,}", f"{r.sizes.mean():.0f}", *scores, f"{r.tokens:,}", f"{r.seconds:.0f} s")
+        scores = [digits(r.mean(n), n) for n in shown]
+        cost = (f"{r.tokens:,}", f"{r.seconds:.0f} s") if wide else ()
+        table.add_row(r.label, f"{len(r.sizes):,}", f"{r.sizes.mean():.0f}", *scores, *cost)
     console.print(table, highlight=False)
     for line in (*notes(evaluation), *verdicts(evaluation)):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -83,7 +96,8 @@ def show(evaluation: Evaluation, console: Console) -> None:
 
 def notes(evaluation: Evaluation) -> Iterator[str]:
     """What the table is of, and what is missing from it."""
-    yield f"{evaluation.questions:,} questions over {evaluation.documents:,} documents; shares in percent"
+    what = "recall (r) of so many chunks or in so many characters, precision, IoU and precision-omega in percent"
+    yield f"{evaluation.questions:,} questions over {evaluation.documents:,} documents; {what}; size and embedded in tokens"
     if failed := evaluation.failed:
         yield f"documents that failed: {', '.join(f'{n:,} {kind}' for kind, n in failed.items())}"
     for result in evaluation.results:
@@ -156,7 +170,7 @@ def as_page(evaluation: Evaluation) -> str:
             {
                 "questions": evaluation.questions,
                 "documents": evaluation.documents,
-                "ahead by recall at 2,000 characters" if HEADLINE in names else "ahead by nDCG": best.label,
+                "ahead by recall in 2k characters" if HEADLINE in names else "ahead by nDCG": best.label,
             }
         ),
         "<h2>In words</h2>",

@@ -22,6 +22,7 @@ def new_id() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid4().hex[:8]}"
 
 
+@cluster.told()
 def compact(root: str, cpus: int | None = None) -> dict[str, tuple[int, int]]:
     """Put small files together, in one commit per table; of each table the number of files before and after."""
     recover(root)

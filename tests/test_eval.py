@@ -375,7 +375,7 @@ def test_the_command_prints_a_table_and_writes_csv_and_a_page(corpus):
     done = CliRunner().invoke(app, ["eval", *arguments, str(corpus / "job.yaml"), str(corpus / "job.yaml")])
 
     assert done.exit_code == 0, done.output
-    assert "recall@5" in done.stdout
+    assert "r@5" in done.stdout
     assert "No such fact." in done.stdout
     rows = list(csv.DictReader(io.StringIO((corpus / "o.csv").read_text())))
     assert len(rows) == 2
