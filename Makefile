@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-long corpus-check check format wheel bench-chunk bench-edit bench-formats clean
+.PHONY: demo test test-long corpus-check check format wheel bench-chunk bench-edit bench-formats bench-llm clean
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Chunkmill needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 ...")'
@@ -61,6 +61,9 @@ bench-edit: .venv-bench/done  ## chunks that an edit changes, against the peers
 
 bench-formats: $(VENV)/dev .venv-formats/done  ## speed and facts of parsing, beside MarkItDown; ARGS="--only pdf,docx"
 	$(BIN)/python benchmarks/formats.py $(ARGS)
+
+bench-llm: $(VENV)/dev  ## what asking a language model costs besides the model; ARGS="--chunks 2000 --delay 0.05"
+	$(BIN)/python benchmarks/llm.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .venv-bench .venv-formats build dist demo-output

@@ -1,6 +1,6 @@
 """Retrieval quality of our strategies beside the peers', at about equal context: `chunkmill eval` with the peers as strategies.
 
-    .venv/bin/python benchmarks/quality.py CORPUS QUESTIONS [--only recommended …] [--html out.html]
+    .venv/bin/python benchmarks/quality.py CORPUS QUESTIONS [--only recommended …] [arguments of chunkmill eval]
 
 The peers run in .venv-bench (make .venv-bench/done), which has them and no model; they give spans, and everything else is the
 product's own evaluation.
@@ -85,7 +85,6 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("questions", nargs="?")
     parser.add_argument("--only", nargs="*", help="of ours and the peers'")
-    parser.add_argument("rest", nargs="*", help="further arguments of chunkmill eval, after --")
     args, more = parser.parse_known_args()
     if not args.questions:
         return by_peers(args.corpus)

@@ -148,8 +148,9 @@ def evaluate(
     readers = Readers(say)
     results: list[Result] = []
     for contender, gold in zip(contenders, zip(*asked, strict=True), strict=True):
-        reader = readers.of(contender.job) if contender.job.embed else None
-        results += compared(contender, corpora.of(contender.job), gold, chosen, reader, k, say)
+        job, vectors = contender.job, any(mode.vectors for mode in chosen.values())
+        reader = readers.of(job) if job.embed and (vectors or Embed in job.chunking.needs) else None
+        results += compared(contender, corpora.of(job), gold, chosen, reader, k, say)
     for result in results:
         result.seconds += result.tokens / readers.pace if readers.pace else 0.0
     first = corpora.of(contenders[0].job)

@@ -29,7 +29,7 @@ from test_run import prose
 
 NODES = 1  # beside the head
 PAUSE_S = 0.15
-EMBEDDED = 1  # document at once: so that the journal has an entry for each of eight blocks
+EMBEDDED = 2  # documents at once: so that the journal has an entry for each of eight blocks
 TARGETS = ("driver", "worker", "actor", "raylet")
 IN_CI = [("driver", 5), ("driver", 6), ("worker", 10), ("raylet", 16)]
 LONG = [(TARGETS[seed % 4], seed) for seed in range(100, 200)]
@@ -74,7 +74,7 @@ class Vectors(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
-        time.sleep(0.05)
+        time.sleep(0.02)
         hashes = [blake2b(text.encode(), digest_size=8).digest() for text in texts]
         data = [{"index": i, "embedding": [b - 127.5 for b in h]} for i, h in enumerate(hashes)]
         body = json.dumps({"data": data}).encode()
