@@ -27,6 +27,8 @@ from chunkmill.io import runs, table
 from driver import begun, ended, ready
 from test_run import prose
 
+pytestmark = pytest.mark.long  # on a busy machine its cluster may not come up in time
+
 NODES = 1  # beside the head
 PAUSE_S = 0.15
 EMBEDDED = 2  # documents at once: so that the journal has an entry for each of eight blocks
