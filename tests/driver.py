@@ -39,7 +39,7 @@ class Slow:
 def begun(
     job: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, log: Path | None = None, **given: Any
 ) -> subprocess.Popen[str]:
-    """The process of a run of this job. `pause_s`: before and after each step of publishing; `embedded`: documents at once."""
+    """The process of a run of this job. `pause_s`: before and after each step of publishing."""
     command = [sys.executable, __file__, json.dumps({"job": dict(job), **given})]
     paths = os.pathsep.join(p for p in sys.path if p)
     return subprocess.Popen(
@@ -88,7 +88,6 @@ def main() -> None:
     with cli.reported():
         job = config.load(given["job"])
         cluster.connect(job.run.cpus)
-        pipeline.EMBEDDED = given.get("embedded", pipeline.EMBEDDED)
         if pause_s := given.get("pause_s"):
             for module, name in ((runs, "intend"), (table, "commit"), (runs, "finish")):
                 paused(module, name, pause_s)

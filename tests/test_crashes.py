@@ -31,7 +31,6 @@ pytestmark = pytest.mark.long  # on a busy machine its cluster may not come up i
 
 NODES = 1  # beside the head
 PAUSE_S = 0.15
-EMBEDDED = 2  # documents at once: so that the journal has an entry for each of eight blocks
 TARGETS = ("driver", "worker", "actor", "raylet")
 IN_CI = [("driver", 5), ("driver", 6), ("worker", 10), ("raylet", 16)]
 LONG = [(TARGETS[seed % 4], seed) for seed in range(100, 200)]
@@ -55,7 +54,7 @@ class Scene:
 
     def run(self, out: Path, **given: Any) -> subprocess.Popen[str]:
         job = self.job | {"output": str(out)}
-        return begun(job, environment=self.environment, log=out.parent / "log", embedded=EMBEDDED, **given)
+        return begun(job, environment=self.environment, log=out.parent / "log", **given)
 
 
 State = dict[str, Any]  # rows by id, without what differs from run to run
