@@ -11,13 +11,10 @@ Embedded office files and chunks of other formats (altChunk) are members.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from lxml import etree
 
-from chunkmill.chunkers.errors import DocumentError
 from chunkmill.io.parsers import Member, Parsed
 from chunkmill.io.parsers.equations import linear
 from chunkmill.io.parsers.office import (
@@ -34,20 +31,11 @@ from chunkmill.io.parsers.office import (
     steps,
     symbol,
 )
-from chunkmill.io.parsers.wordstyles import PLAIN, VAL, Numbering, Style, Styles, W, fonts, outlined, switched, whole
-from chunkmill.io.parsers.xmltree import damage, local, tree
+from chunkmill.io.parsers.wordfile import WHAT, Word
+from chunkmill.io.parsers.wordstyles import PLAIN, VAL, Style, Styles, W, fonts, outlined, switched, whole
+from chunkmill.io.parsers.xmltree import local
 from chunkmill.io.parsers.zipped import Package
 
-_WHAT = "the Word document"
-_STRICT = (
-    (b"http://purl.oclc.org/ooxml/wordprocessingml/main", b"http://schemas.openxmlformats.org/wordprocessingml/2006/main"),
-    (
-        b"http://purl.oclc.org/ooxml/officeDocument/relationships",
-        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships",
-    ),
-    (b"http://purl.oclc.org/ooxml/officeDocument/math", b"http://schemas.openxmlformats.org/officeDocument/2006/math"),
-    (b"http://purl.oclc.org/ooxml/drawingml/", b"http://schemas.openxmlformats.org/drawingml/2006/"),
-)
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
@@ -63,21 +51,15 @@ _SKIPPED_TAGS = (
 )
 _SKIPPED = tuple(_SKIPPED_TAGS.split())
 _SPACES = {"cr": "\n", "tab": "\t", "ptab": "\t", "noBreakHyphen": "-"}
-_PROPERTIES = {
-    "title": "title", "creator": "author", "language": "language", "subject": "subject", "description": "description",
-    "keywords": "keywords", "category": "category",
-}  # fmt: skip
-_MARGIN = 500  # characters of headers or footers that are kept
-_MARGINS = 20  # parts of them that are looked at
 _SPANS = 64  # columns a merged cell may cover, as in Word
 
 
 def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed | Member]:
     """The document, then the files inside it that are documents of their own."""
-    word = _Word(Package(data, _WHAT))
+    word = Word(Package(data, WHAT))
     walk = _Walk(word, options)
     walk.run(word.root)
-    metadata = word.properties() | word.margins(walk)
+    metadata = word.properties() | word.margins(walk.aside)
     parsed = walk.flow.document(metadata)
     if language := word.styles.language(parsed.text):
         metadata.setdefault("language", language)
@@ -89,115 +71,10 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
     yield from word.members(walk.embedded)
 
 
-class Relation(NamedTuple):
-    """A relationship of a part: the last word of its type, and the part it leads to ("" for one outside the file)."""
-
-    type: str
-    target: str
-
-
-class _Word:
-    """The parts of a Word file. A broken part other than the main one costs a warning."""
-
-    def __init__(self, package: Package) -> None:
-        self.package, self.warnings = package, list[str]()
-        self.top = self._relations("")
-        self.main = self._target(self.top, "officeDocument") or "word/document.xml"
-        self.root = _xml(package, self.main)
-        if damaged := damage(self.root):
-            self.warnings.append(f"{self.main} is damaged XML, read as far as possible: {damaged}")
-        self.relations = self._relations(self.main)
-        self.styles = Styles(self.part("styles"))
-        self.numbering = Numbering(self.part("numbering"))
-
-    def part(self, type: str) -> etree._Element | None:
-        """The part of the main part that has this type."""
-        return self._read(self._target(self.relations, type))
-
-    def properties(self) -> dict[str, str]:
-        """What the core properties say."""
-        found: dict[str, str] = {}
-        root = self._read(self._target(self.top, "core-properties"))
-        dates = {}
-        for element in () if root is None else root:
-            text, name = " ".join((element.text or "").split()), local(element)
-            if text and name in _PROPERTIES:
-                found[_PROPERTIES[name]] = text
-            elif text and name in ("created", "modified"):
-                dates[name] = text
-        if date := dates.get("modified") or dates.get("created"):
-            found["date"] = date
-        return found
-
-    def margins(self, walk: _Walk) -> dict[str, str]:
-        """The headers and footers, each once."""
-        found: dict[str, str] = {}
-        for kind in ("header", "footer"):
-            parts = [self._read(r.target) for r in self.relations.values() if r.type == kind and r.target]
-            said = (" ".join(walk.aside(part).split()) for part in parts[:_MARGINS] if part is not None)
-            texts = dict.fromkeys(text for text in said if any(map(str.isalpha, text)))
-            if texts:
-                found[kind] = " / ".join(texts)[:_MARGIN]
-        return found
-
-    def bytes(self, id: str) -> bytes:
-        """The part that a relation of the main part leads to; b"" where there is none."""
-        target = self.relations[id].target if id in self.relations else ""
-        try:
-            return self.package.read(target) if target else b""
-        except DocumentError as error:
-            if error.kind != "corrupt":
-                raise
-            return b""
-
-    def members(self, ids: list[str]) -> Iterator[Member]:
-        """The embedded files."""
-        for id in dict.fromkeys(ids):
-            if id in self.relations and (data := self.bytes(id)):
-                yield Member(posixpath.basename(self.relations[id].target), data)
-
-    def related(self, id: str) -> etree._Element | None:
-        """The XML part that a relation of the main part leads to."""
-        return self._read(self.relations[id].target) if id in self.relations else None
-
-    def _read(self, name: str) -> etree._Element | None:
-        if not name or name not in self.package:
-            return None
-        try:
-            return _xml(self.package, name)
-        except DocumentError as error:
-            if error.kind in ("too_large", "encrypted"):
-                raise
-            self.warnings.append(f"{name} could not be read: {error}")
-            return None
-
-    def _target(self, relations: Mapping[str, Relation], type: str) -> str:
-        return next((r.target for r in relations.values() if r.type == type and r.target in self.package), "")
-
-    def _relations(self, part: str) -> dict[str, Relation]:
-        folder, base = posixpath.split(part)
-        root = self._read(posixpath.join(folder, "_rels", f"{base}.rels"))
-        return {} if root is None else {r.get("Id", ""): _relation(r, folder) for r in root if local(r) == "Relationship"}
-
-
-def _relation(element: etree._Element, folder: str) -> Relation:
-    target, outside = element.get("Target", ""), element.get("TargetMode") == "External"
-    path = posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
-    return Relation(element.get("Type", "").rpartition("/")[2], "" if outside else path)
-
-
-def _xml(package: Package, name: str) -> etree._Element:
-    data = package.read(name)
-    if b"purl.oclc.org" in data:
-        for strict, transitional in _STRICT:
-            data = data.replace(strict, transitional)
-    return tree(data, f"{name} in {_WHAT}")
-
-
 class _Walk:
     """One pass over the document. What opens an element may answer True: what is in it is not looked at."""
 
-    def __init__(self, word: _Word, options: Mapping[str, object]) -> None:
+    def __init__(self, word: Word, options: Mapping[str, object]) -> None:
         self.word, self.flow, self.options = word, Flow(), options
         self.title = ""
         self.embedded: list[str] = []
