@@ -76,3 +76,21 @@ gpu-check: $(VENV)/dev  ## on a machine with a GPU, some minutes: the tests mark
 	$(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch sees no GPU here")'
 	timeout 240 $(BIN)/pytest -m gpu tests/test_models.py tests/test_late.py tests/test_embedding.py
 	timeout 230 $(BIN)/python benchmarks/embed.py --device cuda --texts 20000 --rounds 2 $(ARGS)
+
+.PHONY: bench-nightly bench-pdf
+bench-nightly: $(VENV)/demo  ## a night in which 1% of 100,000 documents changed, against the full run; ARGS="--documents 20000"
+	$(BIN)/python benchmarks/nightly.py $(ARGS)
+
+.venv-pdf/done: benchmarks/requirements-pdf.txt
+	$(PYTHON) -m venv .venv-pdf
+	echo '*' > .venv-pdf/.gitignore
+	grep -v '^pyarrow==' constraints.txt > .venv-pdf/constraints.txt  # Daft asks for an older one
+	.venv-pdf/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-pdf/constraints.txt --editable '.[demo]' --requirement benchmarks/requirements-pdf.txt
+	touch $@
+
+bench-pdf: .venv-pdf/done  ## PDFs to vectors, beside a plain Ray Data script and Daft; ARGS="--documents 300"
+	.venv-pdf/bin/python benchmarks/pdf.py $(ARGS)
+
+.PHONY: bench-scale
+bench-scale: $(VENV)/demo  ## memory at ten times the corpus, many files in a folder, Ray beside a plain loop; ARGS="--only loop"
+	$(BIN)/python benchmarks/scale.py $(ARGS)
