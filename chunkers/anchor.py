@@ -10,6 +10,7 @@ about three chunks; inside a stretch the fewest chunks are made, and among those
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise, repeat
@@ -30,8 +31,9 @@ HASHED = 16  # characters behind a seam that its hash is made of: few, so that f
 TIED = 80  # as many as break a tie between two of them
 SLAB = 1 << 14  # parts whose hashes are computed at once
 WEIGHTS = np.array([pow(0x9E3779B97F4A7C15, k, 1 << 64) for k in range(1, TIED + 1)], np.uint64)
-MIXER = np.uint64(0x94D049BB133111EB)
 NOISE = 0.5  # how much the hash weighs beside the strengths, which are whole numbers
+MIXER, SHIFT = np.uint64(0x94D049BB133111EB), np.uint64(29)
+KEPT, SCALE = np.uint64(11), np.float64(NOISE / (1 << 53))  # bits too many for a float; what is left, below NOISE
 
 
 class Parts:
@@ -58,7 +60,7 @@ class Parts:
     @cached_property
     def prices(self) -> list[float]:
         """What a cut before each part costs."""
-        prices: list[float] = noise(self.text, self.starts).tolist()
+        prices = noise(self.text, self.starts)
         return list(map(add, prices, self.strengths)) if self.strengths else prices
 
     def size(self, a: int, b: int) -> int:
@@ -143,15 +145,20 @@ def _refined(parts: Parts, a: int, b: int, finer: Finer) -> list[Span]:
     """Parts[a:b] packed as they are if that gives the fewest chunks, else divided where a cut can be, else everywhere."""
     size = parts.size(a, b)
     least = -(-size // parts.room(a, b))
-    if size <= MOST * parts.limit:
-        cuts = fewest(parts, a, b)
+    if size > MOST * parts.limit:
+        return packed(finer.throughout(a, b))
+    if parts.rooms is not None:
+        cuts = _programme(parts, a, b)
         # A weaker seam costs 1 or more: no way with one is cheaper than one that costs less.
-        if len(cuts) < least and parts.fits(a, b, cuts) and (len(cuts) < 3 or sum(parts.prices[cut] for cut in cuts) < 1):
-            return parts.joined(a, b, cuts)
-        if parts.rooms is None:
-            fine = finer.within(a, b, _windows(parts, a, b, least))
-            if fine.fit() and len(found := packed(fine)) <= least:
-                return found
+        whole = len(cuts) < least and parts.fits(a, b, cuts) and (len(cuts) < 3 or sum(parts.prices[cut] for cut in cuts) < 1)
+        return parts.joined(a, b, cuts) if whole else packed(finer.throughout(a, b))
+    few = _few(parts, a, b)
+    if few is not None and len(few) < least:
+        return parts.joined(a, b, few)
+    fine = finer.within(a, b, _windows(parts, a, b, least))
+    few = _few(fine, 0, len(fine.starts))
+    if few is not None and len(few) < least:
+        return fine.joined(0, len(fine.starts), few)
     return packed(finer.throughout(a, b))
 
 
@@ -167,28 +174,31 @@ def _windows(parts: Parts, a: int, b: int, count: int) -> list[Window]:
     return windows
 
 
-def noise(text: str, starts: Sequence[int]) -> Floats:
+def noise(text: str, starts: Sequence[int]) -> list[float]:
     """For the seam before each start a number in [0, NOISE), by the text behind it."""
     if len(starts) > SLAB:
-        return np.concatenate([noise(text, starts[i : i + SLAB]) for i in range(0, len(starts), SLAB)])
-    found = _hashes(text, starts, HASHED)
-    values, which, counts = np.unique(found, return_inverse=True, return_counts=True)
-    if len(values) < len(found):  # texts that begin alike, as rows do: the first of them must not win for its place
-        tied = np.flatnonzero(counts[which] > 1)
-        found[tied] += _hashes(text, [starts[i] for i in tied.tolist()], TIED) / (1 << 24)
-    return found * NOISE
+        return [n for i in range(0, len(starts), SLAB) for n in noise(text, starts[i : i + SLAB])]
+    values: list[float] = _hashes(text, starts, HASHED).tolist()
+    if len(set(values)) == len(values):
+        return values
+    often = Counter(values)  # texts that begin alike, as rows do: the first of them must not win for its place
+    tied = [i for i, value in enumerate(values) if often[value] > 1]
+    for i, tie in zip(tied, _hashes(text, [starts[i] for i in tied], TIED).tolist(), strict=True):
+        values[i] += tie / (1 << 24)
+    return values
 
 
 def _hashes(text: str, starts: Sequence[int], length: int) -> Floats:
-    """A number in [0, 1) for the text of this length behind each of the offsets."""
+    """A number in [0, NOISE) for the text of this length behind each of the offsets."""
     behind = "".join([text[at : at + length] for at in starts])
     if len(behind) < length * len(starts):
         behind = "".join([text[at : at + length].ljust(length, "\0") for at in starts])
     codes = np.frombuffer(behind.encode("utf-32-le"), np.uint32).reshape(-1, length)
     mixed = codes.astype(np.uint64) @ WEIGHTS[:length]
-    mixed ^= mixed >> np.uint64(29)
+    mixed ^= mixed >> SHIFT
     mixed *= MIXER
-    return (mixed >> np.uint64(11)).astype(np.float64) / (1 << 53)
+    mixed >>= KEPT
+    return mixed * SCALE
 
 
 def division(parts: Parts, a: int, b: int) -> int | None:
@@ -203,52 +213,60 @@ def division(parts: Parts, a: int, b: int) -> int | None:
 
 def fewest(parts: Parts, a: int, b: int) -> list[int]:
     """Where to cut parts[a:b] into the fewest chunks, and of those ways the cheapest; exact."""
-    if parts.rooms is None:
-        if parts.size(a, b) <= parts.limit:
-            return []
-        # The cuts after which the rest fits one chunk, and the first cuts that leave one chunk before them.
-        rest = bisect_left(parts.first, parts.last[b - 1] - parts.limit, a + 1, b)
-        head = bisect_right(parts.last, parts.first[a] + parts.limit, a, b - 1) + 1
-        if rest < min(head, b):
-            return [parts.cheapest(rest, head)]
-        if a + 1 < head and rest < b and (pair := _two_cuts(parts, a, head, rest, b)):
-            return pair
-    return _programme(parts, a, b)
+    few = _few(parts, a, b) if parts.rooms is None else None
+    return _programme(parts, a, b) if few is None else few
+
+
+def _few(parts: Parts, a: int, b: int) -> list[int] | None:
+    """The same where up to three chunks do, all of one limit; else None."""
+    first, last, limit = parts.first, parts.last, parts.limit
+    if last[b - 1] - first[a] <= limit:
+        return []
+    # The cuts after which the rest fits one chunk, and the first cuts that leave one chunk before them.
+    rest = bisect_left(first, last[b - 1] - limit, a + 1, b)
+    head = bisect_right(last, first[a] + limit, a, b - 1) + 1
+    if rest < min(head, b):
+        return [parts.cheapest(rest, head)]
+    return _two_cuts(parts, a, head, rest, b) if a + 1 < head and rest < b else None
 
 
 def _two_cuts(parts: Parts, a: int, head: int, rest: int, b: int) -> list[int] | None:
     """The cheapest cuts k < m into three chunks: k before `head`, m from `rest` on, what is between them fits."""
-    cheapest = list(accumulate(parts.prices[rest:b], min))
+    first, last, prices, limit = parts.first, parts.last, parts.prices, parts.limit
+    cheapest = list(accumulate(prices[rest:b], min))
     best: tuple[float, int, int] | None = None
-    for k in range(bisect_left(parts.first, parts.last[rest - 1] - parts.limit, a + 1, head), head):
-        furthest = min(b - 1, bisect_right(parts.last, parts.first[k] + parts.limit, k, b))
-        total = parts.prices[k] + cheapest[furthest - rest]
+    furthest = rest
+    for k in range(bisect_left(first, last[rest - 1] - limit, a + 1, head), head):
+        furthest = bisect_right(last, first[k] + limit, max(k, furthest), b - 1)
+        total = prices[k] + cheapest[furthest - rest]
         if best is None or total < best[0]:
             best = total, k, furthest
     return [best[1], parts.cheapest(rest, best[2] + 1)] if best else None
 
 
 def _programme(parts: Parts, a: int, b: int) -> list[int]:
-    """The same for any number of chunks, by dynamic programming from the end."""
-    starts, ends, price = parts.first[a:b], parts.last[a:b], parts.prices[a:b]
+    """The same for any number of chunks, by dynamic programming from the end. O(n log n)."""
+    starts, ends, prices = parts.first[a:b], parts.last[a:b], [*parts.prices[a:b], 0.0]
     n = b - a
     rooms = parts.rooms[a:b] if parts.rooms is not None else [parts.limit] * n
-    best: list[tuple[int, float]] = [(0, 0.0)] * (n + 1)  # of parts[i:]: chunks, price
-    after = [n] * (n + 1)
+    after = [n] * n
+    best = (0, 0.0)  # of parts[i + 1:]: chunks, price
+    # The cuts j that may be the best for some part before them: the nearer one is, the dearer; by -j, with what it costs.
+    cuts: list[int] = []
+    costs: list[tuple[int, float]] = []
     for i in range(n - 1, -1, -1):
-        reach = starts[i] + rooms[i]
-        found: tuple[int, float] | None = None
-        j = i + 1
-        while j <= n and (j == i + 1 or ends[j - 1] <= reach):
-            count, cost = best[j]
-            option = (count + 1, cost + (price[j] if j < n else 0.0))
-            if found is None or option < found:
-                found, after[i] = option, j
-            j += 1
-        best[i] = found or (0, 0.0)
-    cuts = []
+        cost = best[0] + 1, best[1] + prices[i + 1]
+        while costs and costs[-1] >= cost:
+            cuts.pop()
+            costs.pop()
+        cuts.append(-i - 1)
+        costs.append(cost)
+        furthest = max(i + 1, bisect_right(ends, starts[i] + rooms[i], i))
+        at = bisect_left(cuts, -furthest)
+        best, after[i] = costs[at], -cuts[at]
+    found = []
     i = after[0]
     while i < n:
-        cuts.append(a + i)
+        found.append(a + i)
         i = after[i]
-    return cuts
+    return found

@@ -11,6 +11,7 @@ from chunkmill.chunkers.base import Budget, Chunker, Document, Noted, Piece, Req
 from chunkmill.chunkers.drive import drive, pieces_of
 from chunkmill.chunkers.errors import ConfigError, DocumentError, attempt, choose
 from chunkmill.chunkers.finish import Chunk, Chunking, digest, finish
+from chunkmill.chunkers.llm import told
 from chunkmill.chunkers.measure import Tokenizer
 from chunkmill.chunkers.seams import clean
 from chunkmill.chunkers.situate import situated
@@ -114,7 +115,7 @@ def _finished(
     doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget, contexts: Contexts
 ) -> list[Chunk] | DocumentError:
     done = attempt(finish, doc, pieces, chunking, budget, contexts)
-    return Noted(done, pieces.notes) if isinstance(pieces, Noted) and not isinstance(done, DocumentError) else done
+    return Noted(done, told(pieces.notes)) if isinstance(pieces, Noted) and not isinstance(done, DocumentError) else done
 
 
 def _situated(chunking: Chunking, doc: Document, budget: Budget) -> Generator[Request, Any, list[Chunk]]:

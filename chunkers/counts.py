@@ -1,4 +1,4 @@
-"""Exact sizes of slices out of a document's token index: only the ends of a slice are encoded again."""
+"""Exact sizes of slices out of a document's token index: only the ends of a slice are encoded again, where they must be."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from chunkmill.chunkers.base import Budget, Span
 from chunkmill.chunkers.measure import Tokenizer
 
 FAR = 48  # characters
+MARKS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~’“”…–—。！？、」』）")  # what no tokenizer takes for a letter
 
 
 def exact(text: str, spans: Sequence[Span], budget: Budget, unit: Tokenizer) -> list[int]:
@@ -20,39 +21,93 @@ def exact(text: str, spans: Sequence[Span], budget: Budget, unit: Tokenizer) -> 
     """
     if budget.starts is None:
         return [end - start for start, end in spans]
+    safe = (_safe_by_lines if getattr(unit, "additive_lines", False) else _safe) if unit.additive else _nowhere
+    inner: list[int] = []
     edges: list[str] = []
-    inner: list[tuple[int, int]] = []
-    lines = getattr(unit, "additive_lines", False)
-    for start, end in spans:
-        first, last = _safe(text, start, end, lines) if unit.additive else (-1, -1)
-        if first < last:
-            edges += (text[start:first], text[last:end])
-            inner.append((first, last))
-        else:
-            edges += (text[start:end], "")
-            inner.append((0, 0))
-    counts = unit.count(edges)
-    before, after = budget.indices_of(np.array(inner, np.int64).reshape(-1, 2)).T.tolist()
-    return [b - a + n + m for a, b, n, m in zip(before, after, counts[::2], counts[1::2], strict=True)]
+    owners: list[int] = []
+    for i, (start, end) in enumerate(spans):
+        first, last = safe(text, start, end)
+        if not 0 <= first <= last:
+            first = last = end
+        inner += (first, last)
+        if start < first:
+            edges.append(text[start:first])
+            owners.append(i)
+        if last < end:
+            edges.append(text[last:end])
+            owners.append(i)
+    index = budget.indices_of(np.array(inner, np.int64))
+    sizes: list[int] = (index[1::2] - index[::2]).tolist()
+    for i, size in zip(owners, unit.count(edges) if edges else (), strict=True):
+        sizes[i] += size
+    return sizes
 
 
-def _safe(text: str, start: int, end: int, lines: bool) -> tuple[int, int]:
-    """The first and the last safe place inside text[start:end], or one about there; -1 where there is none.
+def _nowhere(text: str, start: int, end: int) -> tuple[int, int]:
+    return -1, -1
 
-    It is a space that follows a non-white character, or, with `lines` and where spaces are far off, a letter that follows a
-    line break.
+
+def _safe(text: str, start: int, end: int) -> tuple[int, int]:
+    """The first and the last space in text[start:end] that follows a non-white character, or one about there; -1 if none."""
+    return _first_space(text, start, end), _last_space(text, start, end)
+
+
+def _safe_by_lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """The first and the last safe place from `start` to `end`, where no token goes on from one line to a letter of the next.
+
+    Most slices are safe as they are: they begin a line, and end in a letter before white space, or in marks, which may share a
+    token with the line break behind them. Else it is a space as in `_safe` or, where spaces are far off, the start of a line.
     """
+    first = start if not start or _begins_line(text, start) else _first_place(text, start, end)
+    last = _before_white(text, start, end)
+    return first, _last_place(text, start, end) if last < 0 else last
+
+
+def _begins_line(text: str, at: int) -> bool:
+    return text[at - 1] == "\n" and text[at] != "/" and not text[at].isspace()  # some encodings have tokens like "\n/"
+
+
+def _before_white(text: str, start: int, end: int) -> int:
+    """The end if it is safe, being before white space, or else where the marks before it begin; -1 if that isn't known."""
+    behind = text[end : end + 1]
+    if text[end - 1].isspace() or behind not in " \t\r\n":
+        return -1
+    if not behind or behind == " ":
+        return end
+    at, least = end, max(start, end - FAR)
+    while at > least and text[at - 1] in MARKS:
+        at -= 1
+    if at == start:
+        return -1
+    if text[at - 1] == " ":
+        return at - 1
+    return at if text[at - 1].isalnum() or _begins_line(text, at) else -1
+
+
+def _first_place(text: str, start: int, end: int) -> int:
+    first = _first_space(text, start, end)
+    if first < 0 or first - start > FAR:
+        return next(_line_starts(text.find, text, start + 1, end if first < 0 else first), first)
+    return first
+
+
+def _last_place(text: str, start: int, end: int) -> int:
+    last = _last_space(text, start, end)
+    return next(_line_starts(text.rfind, text, max(start + 1, last), end), last) if end - last > FAR else last
+
+
+def _first_space(text: str, start: int, end: int) -> int:
     first = text.find(" ", start + 1, end)
     while first > 0 and text[first - 1].isspace():
         first = text.find(" ", first + 1, end)
+    return first
+
+
+def _last_space(text: str, start: int, end: int) -> int:
     last = text.rfind(" ", start + 1, end)
     while last > 0 and text[last - 1].isspace():
         last = text.rfind(" ", start + 1, last)
-    if lines and (first < 0 or first - start > FAR):
-        first = next(_line_starts(text.find, text, start + 1, end if first < 0 else first), first)
-    if lines and end - last > FAR:
-        last = next(_line_starts(text.rfind, text, max(start + 1, last), end), last)
-    return first, last
+    return last
 
 
 def _line_starts(find: Callable[[str, int, int], int], text: str, start: int, end: int) -> Iterator[int]:

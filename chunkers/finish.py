@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import le
+from itertools import count, repeat
+from operator import add
 from typing import Literal, NamedTuple
-
-import numpy as np
 
 from chunkmill.chunkers.base import Budget, Chunker, Complete, Document, Piece, Span
 from chunkmill.chunkers.counts import exact, extra
 from chunkmill.chunkers.errors import ConfigError, DocumentError
 from chunkmill.chunkers.identity import digest as digest
 from chunkmill.chunkers.identity import identities
+from chunkmill.chunkers.limit import at, bounded, rooms_of, shrunk
 from chunkmill.chunkers.measure import Tokenizer, tokenizer
 from chunkmill.chunkers.overlap import apart, overlapped
-from chunkmill.chunkers.pack import fit
 from chunkmill.chunkers.recursive import anchored
-from chunkmill.chunkers.seams import CLUSTER, cluster_start, plain, text_from, trim
+from chunkmill.chunkers.seams import trim
 from chunkmill.chunkers.structure import BREAK, NO_CONTEXT, SHARE, Contexts, heading_contexts, outline, pages, path_contexts
 
 PATH_SHARE = 8  # the path that a strategy names may take one part in so many of the limit
@@ -127,19 +126,20 @@ def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: B
     """Chunks out of pieces. Every leaf is within the limit by an exact count, has some text, and keeps its order."""
     leaves = _with_room([p for p in pieces if not p.level and not p.text], chunking, budget)
     _check(doc, pieces, getattr(chunking.strategy, "covers", True))
-    bodies, sizes = _bounded(doc.text, leaves, chunking, budget)
-    if chunking.min_size and not getattr(chunking.strategy, "overlaps", False):
+    bodies, sizes = bounded(doc.text, leaves, chunking, budget)
+    overlaps = getattr(chunking.strategy, "overlaps", False)
+    if chunking.min_size and not overlaps:
         bodies, sizes = _joined(doc.text, bodies, sizes, chunking, budget)
-    if getattr(chunking.strategy, "overlaps", False):
+    if overlaps:
         bodies, sizes = _uncontained(bodies, sizes)
     starts = [p.span[0] for p in bodies]
-    if chunking.overlap and not getattr(chunking.strategy, "overlaps", False):
-        rooms = [0 if alone else n for alone, n in zip(apart(bodies), _rooms(bodies, chunking, budget), strict=True)]
+    if chunking.overlap and not overlaps:
+        rooms = [0 if alone else n for alone, n in zip(apart(bodies), rooms_of(bodies, chunking, budget), strict=True)]
         spans = overlapped(doc.text, [p.span for p in bodies], sizes, rooms, chunking.overlap, budget, chunking.unit)
-        bodies = list(map(_at, bodies, spans))
+        bodies = list(map(at, bodies, spans))
         sizes = exact(doc.text, spans, budget, chunking.unit)
     if len(leaves) < len(pieces):
-        others = [_at(p, trim(doc.text, *p.span)) for p in pieces if p.level or p.text]
+        others = [at(p, trim(doc.text, *p.span)) for p in pieces if p.level or p.text]
         others = _written([p for p in others if p.span.start < p.span.end], chunking, budget)
         counts = chunking.unit.count([p.text or doc[p.span] for p in others])
         done = [*zip(bodies, starts, sizes, strict=True), *((p, p.span.start, n) for p, n in zip(others, counts, strict=True))]
@@ -153,15 +153,18 @@ def _check(doc: Document, pieces: Sequence[Piece], covers: bool) -> None:
 
     A text that a model wrote stands for the span that is its evidence.
     """
-    if bad := next((p for p in pieces if not 0 <= p.span[0] <= p.span[1] <= len(doc.text)), None):
-        raise DocumentError("internal", f"the strategy gave a piece at {bad.span}, outside the text of {len(doc.text)}")
+    text, size = doc.text, len(doc.text)
+    if bad := [p.span for p in pieces if not 0 <= p.span[0] <= p.span[1] <= size]:
+        raise DocumentError("internal", f"the strategy gave a piece at {bad[0]}, outside the text of {size}")
     if not covers:
         return
-    text, end = doc.text, 0
-    for start, stop in [*sorted([p.span for p in pieces if not p.level]), (len(text), len(text))]:
-        if start > end and (lost := text[end:start].strip()):
-            raise DocumentError("internal", f"the strategy left out the text at {end}: {lost[:40]!r}")
-        end = max(end, stop)
+    reached = 0
+    for start, stop in [*sorted([p.span for p in pieces if not p.level]), (size, size)]:
+        if start > reached and not text[reached:start].isspace():
+            lost = text[reached:start].strip()
+            raise DocumentError("internal", f"the strategy left out the text at {reached}: {lost[:40]!r}")
+        if stop > reached:
+            reached = stop
 
 
 def _written(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> list[Piece]:
@@ -190,86 +193,11 @@ def _texts(text: str, room: int, unit: Tokenizer) -> list[str]:
     budget = Budget(room, unit.starts(text), len(text), room)
     parts = anchored(text, Span(0, len(text)), budget)
     sizes = exact(text, parts, budget, unit)
-    return [text[a:b] for part, n in zip(parts, sizes, strict=True) for a, b in _shrunk(text, part, n, room, unit, budget)]
+    return [text[a:b] for part, n in zip(parts, sizes, strict=True) for a, b in shrunk(text, part, n, room, unit, budget)]
 
 
 def _order(item: tuple[Piece, int, int]) -> tuple[int, Span]:
     return (item[0].level, item[0].span)
-
-
-def _bounded(text: str, leaves: Sequence[Piece], chunking: Chunking, budget: Budget) -> tuple[list[Piece], list[int]]:
-    """The leaves cut to the limit, first by the index, then by recounting each body exactly; and the exact sizes."""
-    parts = _unbroken(text, _cut(text, leaves, _rooms(leaves, chunking, budget), budget))
-    sizes = exact(text, [p.span for p in parts], budget, chunking.unit)
-    rooms = _rooms(parts, chunking, budget)
-    if all(map(le, sizes, rooms)):
-        return parts, sizes
-    if getattr(chunking.strategy, "overlaps", False) and not chunking.overlap and chunking.context == "none":
-        first = [*map(le, sizes, rooms)].index(False)  # this window and those behind it are measured exactly, one by one
-        windows = _windows(text, parts[first].span.start, budget, chunking.unit)
-        done = [*parts[:first], *(_at(parts[first], s) for s in windows)]
-        return done, exact(text, [p.span for p in done], budget, chunking.unit)
-    done = [
-        _at(part, span)
-        for part, size, room in zip(parts, sizes, rooms, strict=True)
-        for span in _shrunk(text, part.span, size, room, chunking.unit, budget)
-    ]
-    return done, exact(text, [p.span for p in done], budget, chunking.unit)
-
-
-def _cut(text: str, leaves: Sequence[Piece], rooms: Sequence[int], budget: Budget) -> list[Piece]:
-    """The leaves trimmed, each that is too large by the index cut."""
-    spans = [p.span for p in leaves]
-    starts, ends = budget.indices_of(np.array(spans, np.int64).reshape(-1, 2)).T.tolist()
-    parts: list[Piece] = []
-    for leaf, span, start, end, room in zip(leaves, spans, starts, ends, rooms, strict=True):
-        if end - start > room:
-            parts += [_at(leaf, s) for s in fit(text, span, budget.within(room))]
-        elif (trimmed := trim(text, *span)).start < trimmed.end:
-            parts.append(_at(leaf, trimmed))
-    return parts
-
-
-def _at(piece: Piece, span: Span) -> Piece:
-    """The piece with this span; itself where that is so already, since a copy costs more than all else here."""
-    return piece if piece.span == span else piece._replace(span=span)
-
-
-def _windows(text: str, start: int, budget: Budget, unit: Tokenizer) -> Iterator[Span]:
-    """Windows from `start` to the end of the text, each as large as its exact size allows."""
-    start = text_from(text, start)
-    while start < len(text):
-        limit, over = budget.limit, 1
-        while over > 0:
-            raw = budget.offset(budget.index(start) + limit)
-            stop = cluster_start(text, raw)
-            stop = stop if stop > start else max(raw, start + 1)
-            over = exact(text, [trim(text, start, stop)], budget, unit)[0] - budget.limit if stop > start + 1 else 0
-            limit -= max(1, over)
-        yield trim(text, start, stop)
-        start = text_from(text, stop)
-
-
-def _unbroken(text: str, parts: list[Piece]) -> list[Piece]:
-    """The parts with a boundary inside a grapheme cluster moved to the cluster's start, unless a part would be empty."""
-    for i in range(1, len(parts)):
-        left, right = parts[i - 1].span, parts[i].span
-        if left.end != right.start or plain(text, right.start):
-            continue
-        start = cluster_start(text, right.start)
-        if left.start < start < right.start and (before := trim(text, left.start, start)).start < before.end:
-            parts[i - 1] = parts[i - 1]._replace(span=before)
-            parts[i] = parts[i]._replace(span=Span(start, right.end))
-    return parts
-
-
-def _rooms(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> list[int]:
-    """The units that the body of each piece may have: the limit less its own context, or else less that of its place."""
-    rooms = budget.rooms([p.span for p in pieces]).tolist() if len(budget.context_at) else [budget.limit] * len(pieces)
-    if any(p.context for p in pieces):
-        own = extra([p.context for p in pieces], BREAK, chunking.unit)
-        rooms = [max(1, room - n) for room, n in zip(rooms, own, strict=True)]
-    return rooms
 
 
 def _with_room(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> list[Piece]:
@@ -282,32 +210,6 @@ def _with_room(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> l
     return [p._replace(context="") if drop else p for p, drop in zip(pieces, dropped.tolist(), strict=True)]
 
 
-def _shrunk(text: str, span: Span, size: int, room: int, unit: Tokenizer, budget: Budget) -> list[Span]:
-    """A span whose exact size is over its room, cut so that every part is within it (down to single characters)."""
-    over = size - room
-    if over <= 0 or span.end - span.start == 1:
-        return [span]
-    parts = fit(text, span, budget.within(max(1, min(room - over, budget.size(span) - 1))))
-    parts = _healed(text, parts if len(parts) > 1 else _halves(text, span), room, unit, budget)
-    sizes = exact(text, parts, budget, unit)
-    return [s for part, n in zip(parts, sizes, strict=True) for s in _shrunk(text, part, n, room, unit, budget)]
-
-
-def _healed(text: str, parts: Sequence[Span], room: int, unit: Tokenizer, budget: Budget) -> list[Span]:
-    """The parts with each grapheme cluster put together again that was cut though it has room."""
-    healed: list[Span] = []
-    for part in parts:
-        left = healed[-1] if healed else None
-        if left and cluster_start(text, part.start) == left.start:
-            end = CLUSTER.match(text, left.start).end()
-            if left.start < part.start < end and exact(text, [Span(left.start, end)], budget, unit)[0] <= room:
-                healed[-1] = Span(left.start, end)
-                part = trim(text, end, part.end) if end < part.end else Span(part.end, part.end)
-        if part.start < part.end:
-            healed.append(part)
-    return healed
-
-
 def _joined(
     text: str, pieces: Sequence[Piece], sizes: Sequence[int], chunking: Chunking, budget: Budget
 ) -> tuple[list[Piece], list[int]]:
@@ -315,7 +217,7 @@ def _joined(
 
     Pieces of different kinds, and those with a context of their own, stay apart.
     """
-    rooms = _rooms(pieces, chunking, budget)
+    rooms = rooms_of(pieces, chunking, budget)
     kept: list[tuple[Piece, int, int]] = []
     for piece, size, room in zip(pieces, sizes, rooms, strict=True):
         if kept and min(size, kept[-1][1]) < chunking.min_size and not (piece.context or kept[-1][0].context):
@@ -338,49 +240,45 @@ def _uncontained(pieces: Sequence[Piece], sizes: Sequence[int]) -> tuple[list[Pi
     return [p for p, _ in kept], [n for _, n in kept]
 
 
-def _halves(text: str, span: Span) -> list[Span]:
-    middle = (span.start + span.end) // 2
-    cut = cluster_start(text, middle)
-    cut = cut if cut > span.start else max(span.start + 1, middle)
-    return [s for s in (trim(text, span.start, cut), trim(text, cut, span.end)) if s.start < s.end]
-
-
 def _chunks(
     doc: Document, done: Sequence[Piece], bodies: Sequence[int], sizes: Sequence[int], chunking: Chunking, contexts: Contexts
 ) -> list[Chunk]:
     """Pieces in their final place as chunks. `bodies`: where each starts without overlap; sizes are without context."""
+    if not done:
+        return []
+    spans, levels, _, written, kinds, paths = zip(*done, strict=True)
+    starts, ends = zip(*spans, strict=True)
+    text = doc.text
+    texts = [own or text[start:end] for own, (start, end) in zip(written, spans, strict=True)]
+    before = _contexts(done, bodies, chunking, contexts)
+    ids = identities(doc.id, levels, texts)
     headings, paged = outline(doc), pages(doc.blocks)
-    texts = [p.text or doc.text[p.span[0] : p.span[1]] for p in done]
-    context = _contexts(done, bodies, chunking, contexts)
-    ids = identities(doc.id, [p.level for p in done], texts)
-    more = [n + chunking.unit.specials for n in extra(context, BREAK, chunking.unit)]
-    columns = zip(done, bodies, sizes, ids, _parents(done, ids), texts, context, more, strict=True)
-    return [
-        Chunk(
-            name,
-            doc.id,
-            i,
-            level,
-            parent,
-            kind,
-            start,
-            end,
-            paged.of(start) if paged.numbers else None,
-            paged.of(end - 1) if paged.numbers else None,
-            path or (headings.of(doc.text, body, end) if headings.paths else ()),
-            text,
-            before,
-            size + n,
-        )
-        for i, (((start, end), level, _, _, kind, path), body, size, name, parent, text, before, n) in enumerate(columns)
-    ]
+    if headings.paths:
+        paths = tuple(p or headings.of(text, a, b) for p, a, b in zip(paths, bodies, ends, strict=True))
+    columns = (
+        ids,
+        repeat(doc.id),
+        count(),
+        levels,
+        _parents(done, ids),
+        kinds,
+        starts,
+        ends,
+        map(paged.of, starts) if paged.numbers else repeat(None),
+        (paged.of(end - 1) for end in ends) if paged.numbers else repeat(None),
+        paths,
+        texts,
+        before,
+        map(add, sizes, [n + chunking.unit.specials for n in extra(before, BREAK, chunking.unit)]),
+    )
+    return list(map(Chunk._make, zip(*columns, strict=False)))
 
 
 def _contexts(done: Sequence[Piece], bodies: Sequence[int], chunking: Chunking, contexts: Contexts) -> list[str]:
     """What the model reads in front of each piece: the headings, the path, the piece's own context, a line each."""
-    named = path_contexts({p.path for p in done}, chunking.unit, chunking.reserve)
-    if not contexts.texts and not any(named.values()):
+    if not contexts.texts and not any(p.path for p in done):
         return [p.context for p in done]
+    named = path_contexts({p.path for p in done}, chunking.unit, chunking.reserve)
     return [
         BREAK.join(filter(None, (contexts.of(body), named[p.path], p.context))) for p, body in zip(done, bodies, strict=True)
     ]

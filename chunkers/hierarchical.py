@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from chunkmill.chunkers.base import EMPTY, Budget, Chunker, Complete, Document, Embed, Piece, Plan, Span
+from chunkmill.chunkers.base import EMPTY, Budget, Chunker, Complete, Document, Embed, Noted, Piece, Plan, Span
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.fixed import Fixed
+from chunkmill.chunkers.llm import merged
 from chunkmill.chunkers.recursive import Recursive
 from chunkmill.chunkers.section import Section
 from chunkmill.chunkers.sentence import Sentence
@@ -52,11 +53,13 @@ class Hierarchical:
             raise ConfigError(f"chunk.preset is {self.preset!r}, which is levels too, and chunk.levels is given; drop one")
         if not self.preset and (self.parent_size, self.child_size, self.child_overlap) != (1000, 200, 20):
             raise ConfigError("chunk.parent_size, child_size and child_overlap are those of `preset: parent_child`; add it")
-        for outer, inner in pairwise(self.chosen):
+        names = ("parent", "child") if self.preset else range(len(self.levels))
+        keys = [f"chunk.{name}_" if self.preset else f"chunk.levels[{name}]." for name in names]
+        for key, level in zip(keys, self.chosen, strict=True):
+            _check(key, level, leaf=key is keys[-1])
+        for (above, outer), (key, inner) in pairwise(zip(keys, self.chosen, strict=True)):
             if inner.size > outer.size:
-                raise ConfigError(f"chunk.levels has a size of {inner.size} under one of {outer.size}; the largest goes first")
-        for i, level in enumerate(self.chosen):
-            _check(f"chunk.levels[{i}]", level, leaf=i == len(self.chosen) - 1)
+                raise ConfigError(f"{key}size is {inner.size}, and {above}size is {outer.size}; the larger one is outside")
 
     @property
     def chosen(self) -> tuple[Level, ...]:
@@ -71,20 +74,24 @@ class Hierarchical:
         return frozenset().union(*(level.strategy.needs for level in self.chosen))
 
     def __call__(self, doc: Document, budget: Budget) -> Plan:
-        """The pieces of all levels, parents first."""
+        """The pieces of all levels, parents first, with what is to be said of any level."""
         pieces: list[Piece] = []
+        notes: list[Mapping[str, str]] = []
         spans = [Span(0, len(doc.text))]
         for depth, level in enumerate(self.chosen):
             number = len(self.chosen) - 1 - depth
-            found = yield from _level(level, doc, _budget(budget, level, number), spans)
+            parts = yield from _level(level, doc, _budget(budget, level, number), spans)
+            notes += [part.notes for part in parts if isinstance(part, Noted)]
+            found = whole(doc.text, (piece for part in parts for piece in part))
             pieces += [p._replace(level=number) for p in found]
             spans = [p.span for p in found]
-        return pieces
+        return Noted(pieces, merged(notes)) if notes else pieces
 
 
-def _level(level: Level, doc: Document, budget: Budget, spans: list[Span]) -> Generator[Embed | Complete, Any, list[Piece]]:
-    parts = yield from together([cut(level.strategy, doc, budget, span) for span in spans])
-    return whole(doc.text, (piece for part in parts for piece in part))
+def _level(
+    level: Level, doc: Document, budget: Budget, spans: list[Span]
+) -> Generator[Embed | Complete, Any, list[list[Piece]]]:
+    return (yield from together([cut(level.strategy, doc, budget, span) for span in spans]))
 
 
 def _budget(budget: Budget, level: Level, number: int) -> Budget:
@@ -97,10 +104,10 @@ def _budget(budget: Budget, level: Level, number: int) -> Budget:
 
 def _check(key: str, level: Level, leaf: bool) -> None:
     if level.size < 1:
-        raise ConfigError(f"{key}.size is {level.size}; it must be 1 or more")
+        raise ConfigError(f"{key}size is {level.size}; it must be 1 or more")
     if not 0 <= level.overlap < level.size:
-        raise ConfigError(f"{key}.overlap is {level.overlap}; it must be 0 or more, and less than the size of {level.size}")
+        raise ConfigError(f"{key}overlap is {level.overlap}; it must be 0 or more, and less than the size of {level.size}")
     if level.overlap and not (leaf and getattr(level.strategy, "overlaps", False)):
-        raise ConfigError(f"{key}.overlap is {level.overlap}; only the last level overlaps, and only with windows (`fixed`)")
+        raise ConfigError(f"{key}overlap is {level.overlap}; only the last level overlaps, and only with windows (`fixed`)")
     if isinstance(level.strategy, Hierarchical):
-        raise ConfigError(f"{key}.strategy is hierarchical itself; list its levels here instead")
+        raise ConfigError(f"{key}strategy is hierarchical itself; list its levels here instead")

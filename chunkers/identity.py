@@ -6,18 +6,21 @@ import hashlib
 from collections.abc import Sequence
 
 
-def identities(doc_id: str, levels: Sequence[int], texts: Sequence[str]) -> list[str]:
-    """`chunk_id`s: a hash of the document, the level, the text and how often that text came before in the document."""
+def identities(doc_id: str, levels: Sequence[int], texts: Sequence[str], seen: dict[str, int] | None = None) -> list[str]:
+    """`chunk_id`s: a hash of the document, the level, the text and how often that text came before in the document.
+
+    `seen` goes on from what came before, where the texts are those of a part of it; it is added to.
+    """
     document = hashlib.blake2b(_sized(doc_id.encode()), digest_size=16)
     begun = {level: _behind(document, b"%d" % level) for level in set(levels)}
-    seen: dict[bytes, int] = {}
+    seen = {} if seen is None else seen
     ids = []
     for level, text in zip(levels, texts, strict=True):
         h = begun[level].copy()
         h.update(_sized(text.encode()))
-        first = h.digest()
-        before = seen[first] = seen.get(first, -1) + 1
-        ids.append(_behind(h, b"%d" % before).hexdigest() if before else first.hex())
+        name = h.hexdigest()
+        before = seen[name] = seen.get(name, -1) + 1
+        ids.append(_behind(h, b"%d" % before).hexdigest() if before else name)
     return ids
 
 

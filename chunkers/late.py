@@ -29,7 +29,7 @@ class Late:
         """The strategy that cuts."""
         from chunkmill.chunkers.strategies import strategy  # the table holds this class too
 
-        return strategy(self.cut)
+        return strategy(self.cut, key="chunk.cut")
 
     @property
     def overlaps(self) -> bool:

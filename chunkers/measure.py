@@ -98,7 +98,7 @@ class Tiktoken:
         self._fast = faster(self._encoding)
         tokens = {rank: token for token, rank in self._encoding._mergeable_ranks.items()}
         table = [tokens.get(rank, b"") for rank in range(max(tokens) + 1)]
-        self._table = np.array([_packed(token) for token in table], np.uint32)
+        self._table = np.array([_shape(token) for token in table], np.uint8)
 
     def __reduce__(self) -> tuple[Callable[[str], Tokenizer], tuple[str]]:
         return tokenizer, (self.name,)
@@ -106,11 +106,12 @@ class Tiktoken:
     def starts(self, text: str) -> Offsets | None:
         """Cumulative numbers of the characters that begin in each token. O(n), one encoding."""
         best = self._encoding if self._fast is None else self._fast
-        found = self._table.take(best.encode_to_numpy(text, disallowed_special=()))
-        if best is self._fast and not text.isascii() and (found >= DOUBTFUL).any() and not agreed(text):
-            found = self._table.take(self._encoding.encode_to_numpy(text, disallowed_special=()))
-        begins: Offsets = np.cumsum(found & 0xFF, dtype=np.int64)
-        begins -= (found >> 8) & 0xFF
+        tokens = best.encode_to_numpy(text, disallowed_special=())
+        if best is self._fast and not agreed(text):  # asked afterwards: toktok leaves the text's UTF-8 with it
+            tokens = self._encoding.encode_to_numpy(text, disallowed_special=())
+        found = self._table.take(tokens, axis=0)
+        begins: Offsets = np.add.accumulate(found[:, 0], dtype=np.int64)
+        begins -= found[:, 1]
         return begins
 
     def count(self, texts: Sequence[str]) -> list[int]:
@@ -128,17 +129,21 @@ NEWER = (
     *((0x16FF2, 0x16FF6), (0x187F8, 0x187FF), (0x18D09, 0x18D1E), (0x18D80, 0x18DF2), (0x1E6C0, 0x1E6FF), (0x2B73A, 0x2B73F)),
     *((0x2CEA2, 0x2CEAD), (0x323B0, 0x33479)),
 )
-LEADS = frozenset(chr(code).encode()[0] for codes in NEWER for code in codes)  # the bytes with which they begin in UTF-8
-DOUBTFUL = 1 << 16
+LEADS = {chr(code).encode()[:1] for codes in NEWER for code in codes}  # the bytes with which they begin in UTF-8
 CONTINUING = bytes(range(0x80, 0xC0))  # the bytes of UTF-8 with which no character begins
 SAMPLE = "It's 3.14 o'clock;\n\n  naïve café — 東京タワー 👩‍👩‍👧 <|endoftext|>\r\n\tdef f(x): return x**2  # don't\u0301"
 
 
 def agreed(text: str) -> bool:
     """Whether toktok and tiktoken are known to give the same tokens for the text."""
-    return text.isascii() or not any(
-        newer().take(np.frombuffer(text[i : i + SLAB].encode("utf-32-le"), np.uint32)).any() for i in range(0, len(text), SLAB)
-    )
+    return text.isascii() or not any(_has_newer(text[i : i + SLAB]) for i in range(0, len(text), SLAB))
+
+
+def _has_newer(text: str) -> bool:
+    data = text.encode()
+    if not any(lead in data for lead in LEADS):  # as for most texts; told many times faster than by the table
+        return False
+    return bool(newer().take(np.frombuffer(text.encode("utf-32-le"), np.uint32)).any())
 
 
 @lru_cache(maxsize=1)
@@ -206,16 +211,16 @@ class WordPieces:
         return range(start, max(end, start + 1), self.LONG) if end - start > self.LONG else (start,)
 
 
-def _packed(token: bytes) -> int:
-    """What the index needs of a token, in one number, so that one look-up gives it.
+def _shape(token: bytes) -> tuple[int, int]:
+    """What the index needs of a token, each at most 128, so that one look-up of two bytes gives it.
 
     The number of characters that begin in it; how many of them come behind the character that holds its first byte which is not
-    white, that one included; whether toktok may have given it for a character that tiktoken does not know.
+    white, that one included.
     """
-    heads = len(token.translate(None, CONTINUING))  # at most 128
+    heads = len(token.translate(None, CONTINUING))
     lead = len(token) - len(token.lstrip()) if token.strip() else 0
     inside = token[lead : lead + 1] in CONTINUING and token != b""
-    return heads | (heads - lead + inside) << 8 | DOUBTFUL * (not LEADS.isdisjoint(token))
+    return heads, heads - lead + inside
 
 
 @lru_cache(maxsize=16)

@@ -46,7 +46,7 @@ class Modality:
         """The strategy for the text."""
         from chunkmill.chunkers.strategies import strategy  # the table holds this class too
 
-        return strategy(self.text)
+        return strategy(self.text, key="chunk.text")
 
     @property
     def needs(self) -> frozenset[type]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from chunkmill.chunkers.anchor import pack_anchored
 from chunkmill.chunkers.base import NOTHING, Block, Budget, Document, Piece, Span
 from chunkmill.chunkers.pack import pack
-from chunkmill.chunkers.recursive import anchored, split
+from chunkmill.chunkers.recursive import anchored, divided, split
 from chunkmill.chunkers.seams import BLANK_LINE, between
 
 
@@ -30,8 +30,7 @@ class Paragraph:
         """The packed paragraphs, in order."""
         parts = paragraphs(doc)
         packed = pack_anchored(doc.text, parts, budget) if self.stable else pack(parts, budget)
-        divide = anchored if self.stable else split
-        return [Piece(s) for span in packed for s in divide(doc.text, span, budget)]
+        return [Piece(s) for s in divided(doc.text, packed, budget, anchored if self.stable else split)]
 
 
 def paragraphs(doc: Document) -> list[Span]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -34,16 +35,25 @@ def rows(doc: Document, spans: Sequence[Span]) -> list[Range]:
 def _rows(table: Block, span: Span) -> Range:
     if span.end <= table.span.start or span.start >= table.span.end:
         return NOWHERE
-    first = np.array([p.start for p in table.parts])
-    return max(0, int(first.searchsorted(span.start, "right")) - 1), int(first.searchsorted(span.end)) - 1
+    first = max(0, bisect_right(table.parts, span.start, key=_begin) - 1)
+    return first, bisect_left(table.parts, span.end, key=_begin) - 1
+
+
+def _begin(part: Span) -> int:
+    return part.start
 
 
 def lines(doc: Document, spans: Sequence[Span]) -> list[Range]:
     """The first and last line of each span in a document that is code, from 1; (None, None) in any other."""
-    if not any(b.kind == "code" for b in doc.blocks) or any(b.kind != "code" for b in doc.blocks):
+    if not is_code(doc):
         return [NOWHERE] * len(spans)
     ends = np.fromiter((m.end() for m in NEWLINE.finditer(doc.text)), np.int64)
     return [(int(ends.searchsorted(a, "right")) + 1, int(ends.searchsorted(max(a, b - 1), "right")) + 1) for a, b in spans]
+
+
+def is_code(doc: Document) -> bool:
+    """Whether the document is code and nothing else."""
+    return any(b.kind == "code" for b in doc.blocks) and all(b.kind == "code" for b in doc.blocks)
 
 
 class Forms(NamedTuple):

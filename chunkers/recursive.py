@@ -7,7 +7,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, pairwise
+from operator import sub
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -101,10 +102,9 @@ def anchored(
 def _text_anchored(text: str, span: Span, budget: Budget) -> list[Span]:
     """`anchored` at the separators of TEXT: lines and sentences are looked for only in paragraphs that must be divided."""
     gaps = blank_lines(text, *span)
-    begins = [span.start, *(begin for _, begin in gaps)]
-    stops = [*(end for end, _ in gaps), span.end]
+    begins, stops = [span.start, *[begin for _, begin in gaps]], [*[end for end, _ in gaps], span.end]
     paragraphs = Parts(text, begins, stops, None, budget)
-    return packed(paragraphs, Paragraphs(text, begins, stops, [*paragraphs.first, budget.index(span.end)], budget))
+    return packed(paragraphs, Paragraphs(text, begins, stops, [*paragraphs.first, paragraphs.last[-1]], budget))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +154,31 @@ class Paragraphs:
 
 def text_grains(text: str, start: int, stop: int, behind: int, budget: Budget, low: int, high: int) -> list[Seam]:
     """The lines of a paragraph, and the sentences in long lines: seams from `low` to `high`. The next one begins `behind`."""
-    grain = budget.fill // GRAINS
-    seams: list[Seam] = []
-    if (line := text.rfind("\n", start, low)) >= 0:
+    if start < low and (line := text.rfind("\n", start, low)) >= 0:
         start = text_from(text, line)
-    short = grain if text.isascii() else 0  # no character of ASCII is more than one token
-    for end, begin in chain(lines(text, start, stop), [(stop, behind)]):
-        if begin - start > short and budget.size(Span(start, begin)) > grain:
-            found = sentence_ends(text, max(start, low - AROUND), min(end, high + AROUND))
-            seams += [(e, b, 2) for e, b in found if low <= b and e <= high]
-        if end > high:
+    gaps: list[tuple[int, int]] = []
+    for gap in chain(lines(text, start, stop), [(stop, behind)]):
+        gaps.append(gap)
+        if gap[0] > high:
             break
-        if low <= begin < behind:
-            seams.append((end, begin, 1))
-        start = begin
+    begins = [start, *(begin for _, begin in gaps)]
+    seams: list[Seam] = []
+    for begin, long, (end, after) in zip(begins, _long(text, begins, budget), gaps, strict=False):
+        if long:
+            found = sentence_ends(text, max(begin, low - AROUND), min(end, high + AROUND))
+            seams += [(e, b, 2) for e, b in found if low <= b and e <= high]
+        if end <= high and low <= after < behind:
+            seams.append((end, after, 1))
     return seams
+
+
+def _long(text: str, begins: Sequence[int], budget: Budget) -> list[bool]:
+    """Which of the lines that begin here (the last offset is where the last one ends) are no grains."""
+    grain = budget.fill // GRAINS
+    if text.isascii() and max(map(sub, begins[1:], begins)) <= grain:  # no character of ASCII is more than one token
+        return [False] * (len(begins) - 1)
+    index = budget.indices_of(np.array(begins, np.int64)).tolist()
+    return [after - before > grain for before, after in pairwise(index)]
 
 
 def grains(
@@ -297,6 +307,15 @@ def _refine(text: str, parts: list[Span], budget: Budget, weaker: Sequence[str],
         run = []
         spans += split(text, part, budget, weaker, keep, language)
     return spans + pack(run, budget)
+
+
+def divided(text: str, spans: Sequence[Span], budget: Budget, divide: Callable[[str, Span, Budget], list[Span]]) -> list[Span]:
+    """The trimmed spans, those that don't fit divided."""
+    return [
+        part
+        for span, fits in zip(spans, fitting(spans, budget), strict=True)
+        for part in ([span] if fits else divide(text, span, budget))
+    ]
 
 
 def fitting(parts: Sequence[Span], budget: Budget) -> list[bool]:

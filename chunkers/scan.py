@@ -23,8 +23,8 @@ Gap = tuple[int, int]
 
 def blank_lines(text: str, start: int, end: int) -> list[Gap]:
     """White space with two line breaks or more; text[start:end] is trimmed."""
-    gaps = [m.span() for m in BLANK.finditer(text, start, end)]
-    return [(_text_end(text, at) if text[at - 1].isspace() else at, begin) for at, begin in gaps]
+    gaps = map(re.Match.span, BLANK.finditer(text, start, end))
+    return [(_text_end(text, at), begin) if text[at - 1].isspace() else (at, begin) for at, begin in gaps]
 
 
 def lines(text: str, start: int, end: int) -> Iterator[Gap]:

@@ -35,7 +35,9 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 def trim(text: str, start: int, end: int) -> Span:
     """The span without white space at its ends; empty at `end` where there is nothing else."""
     if start < end and text[end - 1].isspace():
-        kept = len(text[start:end].rstrip())
+        kept = end - 1 - start  # mostly it is one space; a search for more costs a copy
+        if kept and text[end - 2].isspace():
+            kept = len(text[start:end].rstrip())
         start, end = (start, start + kept) if kept else (end, end)
     if start < end and text[start].isspace():
         start = end - len(text[start:end].lstrip())

@@ -12,7 +12,7 @@ from chunkmill.chunkers.anchor import pack_anchored
 from chunkmill.chunkers.base import NOTHING, Block, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.pack import pack
-from chunkmill.chunkers.recursive import anchored, split
+from chunkmill.chunkers.recursive import anchored, divided, split
 from chunkmill.chunkers.seams import text_from, trim
 
 Join = Callable[[Sequence[Span]], list[Span]]
@@ -41,9 +41,8 @@ class Section:
         headings = [b for b in doc.blocks if b.kind == "heading" and b.level <= self.depth]
         parts = sections(doc, headings)
         join = partial(pack_anchored, doc.text, budget=budget) if self.stable else partial(pack, budget=budget)
-        divide = anchored if self.stable else split
         whole = outline(parts, budget, join) if self.merge else [span for span, _ in parts]
-        return [Piece(s) for span in whole for s in divide(doc.text, span, budget)]
+        return [Piece(s) for s in divided(doc.text, whole, budget, anchored if self.stable else split)]
 
 
 def sections(doc: Document, headings: Sequence[Block]) -> list[tuple[Span, int]]:

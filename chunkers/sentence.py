@@ -11,7 +11,7 @@ from chunkmill.chunkers.anchor import pack_anchored
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.pack import fit, pack
-from chunkmill.chunkers.recursive import anchored
+from chunkmill.chunkers.recursive import anchored, divided
 from chunkmill.chunkers.seams import sentences
 
 
@@ -42,7 +42,9 @@ class Sentence:
 
     def sized(self, size: int, overlap: int) -> tuple[int, int]:
         """The overlap is in sentences or in units, not both."""
-        return size, 0 if self.overlaps else overlap
+        if self.overlaps and overlap:
+            raise ConfigError("chunk.overlap and chunk.overlap_sentences are both given; leave one out")
+        return size, overlap
 
     def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
         """The packed sentences, in order."""
@@ -51,8 +53,7 @@ class Sentence:
             short = [s for part in parts for s in fit(doc.text, part, budget)]
             return [Piece(s) for s in overlapping(short, budget, self.overlap_sentences)]
         packed = pack_anchored(doc.text, parts, budget) if self.stable else pack(parts, budget)
-        divide = anchored if self.stable else fit
-        return [Piece(s) for span in packed for s in divide(doc.text, span, budget)]
+        return [Piece(s) for s in divided(doc.text, packed, budget, anchored if self.stable else fit)]
 
 
 def overlapping(parts: Sequence[Span], budget: Budget, repeated: int) -> list[Span]:

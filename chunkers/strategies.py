@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -15,7 +16,7 @@ from chunkmill.chunkers.agentic_groups import AgenticGroups
 from chunkmill.chunkers.auto import Auto
 from chunkmill.chunkers.base import NOTHING, Chunker, Complete, Embed
 from chunkmill.chunkers.clusters import Clusters
-from chunkmill.chunkers.code import Code
+from chunkmill.chunkers.code import GRAMMARS, Code
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.fixed import Fixed
 from chunkmill.chunkers.hierarchical import Hierarchical, Level
@@ -26,6 +27,7 @@ from chunkmill.chunkers.modality import Modality
 from chunkmill.chunkers.optimal import Optimal
 from chunkmill.chunkers.page import Page
 from chunkmill.chunkers.paragraph import Paragraph
+from chunkmill.chunkers.presets import NAMES
 from chunkmill.chunkers.propositions import Propositions
 from chunkmill.chunkers.records import Records
 from chunkmill.chunkers.recursive import Recursive
@@ -39,6 +41,14 @@ from chunkmill.chunkers.topic import Topic
 from chunkmill.chunkers.turns import Turns
 
 SHARED = ("strategy", "size", "overlap", "unit", "context", "min_size")  # what every strategy takes
+_ISO_639_1 = """
+aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en eo es et eu
+fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn
+ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os
+pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt
+tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
+"""
+LANGUAGES = frozenset(_ISO_639_1.split())
 
 
 class Entry(NamedTuple):
@@ -87,50 +97,66 @@ def needs(cls: type) -> str:
     return ", ".join(names[kind] for kind in names if kind in asked) or "nothing"
 
 
-def strategy(name: str, options: Mapping[str, Any] | None = None) -> Chunker:
+def strategy(
+    name: str, options: Mapping[str, Any] | None = None, key: str = "chunk.strategy", shared: Collection[str] = SHARED
+) -> Chunker:
     """The strategy of this name, or the class at `package.module:Class`, with its fields set from the options.
 
-    Raises ConfigError for an unknown name, an unknown option or a value of the wrong type.
+    Raises ConfigError for an unknown name (of the setting `key`), an unknown option or a value of the wrong type.
     """
-    cls = _imported(name) if ":" in name else _registered(name)
+    cls = _imported(name, key) if ":" in name else _registered(name, key)
     fields = get_type_hints(cls)
     known = [f.name for f in dataclasses.fields(cls) if f.init]
     values = {}
-    for key, value in (options or {}).items():
-        if key not in known:
-            raise _unknown(key, name, known)
-        values[key] = _checked(f"chunk.{key}", value, fields[key])
+    for option, value in (options or {}).items():
+        if option not in known:
+            raise _unknown(option, name, [*known, *shared])
+        values[option] = checked(f"chunk.{option}", value, fields[option])
+        if option == "language" and ":" not in name:
+            _check_language(values[option], code=cls is Code)
     return cls(**values)  # type: ignore[no-any-return]
 
 
-def _registered(name: str) -> Any:
+def _registered(name: str, key: str) -> Any:
     if name not in STRATEGIES:
-        raise choose("chunk.strategy", name, STRATEGIES)
+        raise choose(key, name, STRATEGIES)
     return STRATEGIES[name].cls
 
 
-def _imported(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    try:
-        cls = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"chunk.strategy is {name!r}, and that can't be imported: {error}") from error
+def _imported(name: str, key: str) -> Any:
+    cls = imported(name, key)
     if not (dataclasses.is_dataclass(cls) and callable(cls) and hasattr(cls, "needs")):
         raise ConfigError(
-            f"chunk.strategy is {name!r}, which is no strategy: it must be a frozen dataclass with "
+            f"{key} is {name!r}, which is no strategy: it must be a frozen dataclass with "
             "`needs: ClassVar[frozenset[type]]` and `__call__(self, doc, budget)`"
         )
     return cls
 
 
 def _unknown(key: str, name: str, known: list[str]) -> ConfigError:
-    near = difflib.get_close_matches(key, [*known, *SHARED], n=1)
+    near = difflib.get_close_matches(key, known, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return ConfigError(f"chunk.{key}: the strategy {name!r} has no such setting{hint}; it takes {', '.join([*known, *SHARED])}")
+    return ConfigError(f"chunk.{key}: the strategy {name!r} has no such setting{hint}; it takes {', '.join(known)}")
 
 
-def _checked(key: str, value: Any, hint: Any) -> Any:
-    """The value as the field's type wants it: lists become tuples, whole numbers pass as floats."""
+def imported(name: str, key: str) -> Any:
+    """What is at `package.module:attribute`, the value of the setting `key`. Raises ConfigError."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"{key} is {name!r}, and that can't be imported: {error}") from error
+
+
+def _check_language(value: str, *, code: bool) -> None:
+    if code and value and value.lower() not in (names := GRAMMARS | NAMES.keys()):
+        raise choose("chunk.language", value, names)
+    if not code and re.split("[-_]", value)[0].lower() not in LANGUAGES:
+        raise ConfigError(f"chunk.language is {value!r}; give the text's two letters of ISO 639-1, as 'en' or 'de'")
+
+
+def checked(key: str, value: Any, hint: Any) -> Any:
+    """The value of the setting `key` as its type wants it: lists become tuples, whole numbers pass as floats."""
     for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         origin = get_origin(option) or option
         if origin is Literal:
@@ -154,8 +180,11 @@ def _level(key: str, value: Any) -> Level:
     if not isinstance(value, Mapping) or not {"strategy", "size"} <= value.keys():
         raise ConfigError(f"{key} is {value!r}; it must hold a strategy and its size, as {{strategy: sentence, size: 100}}")
     name, options = value["strategy"], {k: v for k, v in value.items() if k not in Level._fields}
-    size, overlap = (_checked(f"{key}.{k}", value.get(k, 0), int) for k in ("size", "overlap"))
-    return Level(strategy(_checked(f"{key}.strategy", name, str), options), size, overlap)
+    size, overlap = (checked(f"{key}.{k}", value.get(k, 0), int) for k in ("size", "overlap"))
+    try:
+        return Level(strategy(checked("chunk.strategy", name, str), options, shared=Level._fields), size, overlap)
+    except ConfigError as error:  # a strategy speaks of its settings as the job's; here they are the level's
+        raise ConfigError(re.sub(r"\bchunk\.(?=[a-z])", f"{key}.", str(error))) from None
 
 
 def _words(hint: Any) -> str:

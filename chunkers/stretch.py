@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-from chunkmill.chunkers.base import EMPTY, Block, Budget, Chunker, Complete, Document, Embed, Offsets, Piece, Plan, Span
+from chunkmill.chunkers.base import EMPTY, Block, Budget, Chunker, Complete, Document, Embed, Noted, Offsets, Piece, Plan, Span
 from chunkmill.chunkers.drive import pieces_of
 from chunkmill.chunkers.seams import CLUSTER, cluster_start, trim
 
@@ -16,7 +16,8 @@ from chunkmill.chunkers.seams import CLUSTER, cluster_start, trim
 def cut(chunker: Chunker, doc: Document, budget: Budget, span: Span) -> Plan:
     """The pieces of this stretch, in the document's offsets; the strategy sees nothing outside it."""
     pieces = yield from pieces_of(chunker, within(doc, span), stretch(budget, span))
-    return [p._replace(span=Span(p.span.start + span.start, p.span.end + span.start)) for p in pieces]
+    moved = [p._replace(span=Span(p.span.start + span.start, p.span.end + span.start)) for p in pieces]
+    return Noted(moved, pieces.notes) if isinstance(pieces, Noted) else moved
 
 
 def together(plans: Sequence[Plan]) -> Generator[Embed | Complete, Any, list[list[Piece]]]:
@@ -49,8 +50,9 @@ def within(doc: Document, span: Span) -> Document:
 
 
 def _moved(block: Block, span: Span) -> Block:
-    parts = (_clipped(p, span) for p in block.parts if p.start < span.end and p.end > span.start)
-    return block._replace(span=_clipped(block.span, span), parts=tuple(parts))
+    first = bisect_right(block.parts, span.start, key=lambda p: p.end)
+    last = bisect_left(block.parts, span.end, key=lambda p: p.start)
+    return block._replace(span=_clipped(block.span, span), parts=tuple(_clipped(p, span) for p in block.parts[first:last]))
 
 
 def _clipped(part: Span, span: Span) -> Span:

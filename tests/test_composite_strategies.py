@@ -308,6 +308,20 @@ def test_levels_lie_inside_one_another_and_keep_their_own_sizes():
             assert parent.start <= c.start < c.end <= parent.end
 
 
+def test_a_leaf_that_counts_more_alone_is_cut_inside_its_parent():
+    head, body = "# Intro\nalpha \n\nalpha \n\nalpha \n\n", "be. naïve alpha alpha alpha alpha be."
+    text = f"{head}{body} \n\n# Intro\nalpha \n\nalpha \n\n"
+    at = text.rindex("# Intro")
+    blocks = [Block("heading", Span(i, i + 7), 1, title="Intro") for i in (0, at)]
+
+    (chunks,) = chunk_all([Document("d", "memory", text, tuple(blocks))], chunking("hierarchical", {}, size=8, overlap=0), {})
+
+    leaves = [c for c in chunks if c.level == 0]
+    assert max(c.n_tokens for c in leaves) <= 8, "one leaf is 8 units of the index and 9 alone"
+    assert all(c.end <= at or c.start >= at for c in leaves)
+    assert {c.parent_id for c in leaves} <= {c.id for c in chunks if c.level == 1}
+
+
 def test_leaves_are_held_to_the_limit_of_the_job():
     text = " ".join(f"Sentence number {i} is short." for i in range(100))
 
@@ -340,7 +354,10 @@ def test_levels_may_ask_a_model():
         ({"levels": [{"strategy": "section", "size": 9, "dept": 1}]}, "did you mean 'depth'"),
         ({"levels": [{"strategy": "section", "size": "9"}]}, r"levels\[0\]\.size is '9'; it must be a whole number"),
         ({"levels": [{"strategy": "section", "size": 0}]}, r"levels\[0\]\.size is 0"),
-        ({"levels": [{"strategy": "section", "size": 9}, {"strategy": "sentence", "size": 10}]}, "10 under one of 9"),
+        (
+            {"levels": [{"strategy": "section", "size": 9}, {"strategy": "sentence", "size": 10}]},
+            r"levels\[1\].size is 10, and chunk.levels\[0\].size is 9",
+        ),
         ({"levels": [{"strategy": "sentence", "size": 9, "overlap": 2}]}, "only with windows"),
         ({"levels": [{"strategy": "fixed", "size": 9, "overlap": 9}]}, "less than the size of 9"),
         ({"levels": [{"strategy": "hierarchical", "size": 9}]}, "hierarchical itself"),

@@ -1,0 +1,91 @@
+"""Sizes of slices out of the index are those of the slices encoded alone, and the fewest chunks are the fewest."""
+
+from itertools import accumulate, combinations
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkmill.chunkers.anchor import fewest
+from chunkmill.chunkers.base import Budget, Span
+from chunkmill.chunkers.counts import exact
+from chunkmill.chunkers.errors import ConfigError
+from chunkmill.chunkers.measure import tokenizer
+from vocabulary import stretches
+
+# What tokens share with white space around it, or seem to: marks before line breaks, slashes behind them, wide white space.
+PARTS = [
+    "a",
+    "Word",
+    "12",
+    "é",
+    "e\u0301",
+    "東",
+    "。",
+    ".",
+    '."',
+    "'",
+    "'s",
+    "...",
+    "#",
+    "/",
+    "//",
+    "*",
+    "\x1c",
+    "👩",
+    "x" * 60,
+    "-" * 60,
+]
+SPACES = [" ", "  ", "\n", "\n\n", "\r\n", "\t", "\u00a0", "\u3000", " \n"]
+TEXTS = st.one_of(
+    st.lists(st.sampled_from(PARTS + SPACES), max_size=12),
+    st.lists(st.sampled_from([*'.#/"a', "\n", "\n/", " ", "。"]), max_size=12),
+    st.lists(stretches, max_size=4),
+)
+
+
+@pytest.mark.parametrize("name", ["cl100k_base", "o200k_base"])
+@given(parts=TEXTS)
+@settings(max_examples=300, deadline=None)
+def test_the_size_of_any_slice_is_that_of_the_slice_alone(name, parts):
+    try:
+        unit = tokenizer(name)
+    except ConfigError:
+        pytest.skip(f"the vocabulary of {name} is not here")
+    text = "".join(parts)
+    spans = [Span(a, b) for a, b in combinations(accumulate(map(len, parts), initial=0), 2) if a < b]
+
+    sizes = exact(text, spans, Budget(1, unit.starts(text), len(text), 1), unit)
+
+    assert sizes == unit.count([text[a:b] for a, b in spans])
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=9),
+    prices=st.lists(st.sampled_from([0.1, 0.2, 0.3, 1.2, 2.25]), min_size=9, max_size=9),
+    limit=st.integers(9, 14),
+    rooms=st.one_of(st.none(), st.lists(st.integers(9, 14), min_size=9, max_size=9)),
+)
+@settings(max_examples=250, deadline=None)
+def test_parts_are_cut_into_the_fewest_chunks_and_of_those_ways_the_cheapest(sizes, prices, limit, rooms):
+    first, last, at = [], [], 0
+    for gap, size in sizes:
+        first.append(at + gap)
+        at += gap + size
+        last.append(at)
+    parts = SimpleNamespace(first=first, last=last, limit=limit, rooms=rooms, prices=prices)
+    parts.cheapest = lambda a, b: min(range(a, b), key=prices.__getitem__)
+    n = len(sizes)
+
+    def cost(cuts: tuple[int, ...]) -> tuple[int, float]:
+        return len(cuts), round(sum(prices[c] for c in cuts), 6)
+
+    def fits(cuts: tuple[int, ...]) -> bool:
+        edges = zip((0, *cuts), (*cuts, n), strict=True)
+        return all(last[b - 1] - first[a] <= (rooms[a] if rooms else limit) for a, b in edges)
+
+    found = tuple(fewest(parts, 0, n))
+
+    assert fits(found)
+    assert cost(found) == min(cost(c) for k in range(n) for c in combinations(range(1, n), k) if fits(c))
