@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import regex
@@ -28,6 +28,9 @@ WRITTEN = frozenset({"proposition", "group", "summary"})  # kinds of pieces whos
 FALLBACK = "fallback"  # the kind of a piece that a rule made because the model's answers could not be used
 FENCE = regex.compile(r"```(?:json)?\s*(.*?)\s*```", regex.S)
 CONTROL = regex.compile(r"\p{Cc}")
+NUMBER = regex.compile(r"\d+")
+READ, FALLBACKS, UNGROUPED = "llm.read", "llm.fallbacks", "llm.ungrouped"  # notes: how many of what
+DIFFERENT = 5  # values of another note that are kept where stretches of a document differ
 AGAIN = """
 
 Your last answer began with:
@@ -111,10 +114,17 @@ def content(answer: str) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise AnswerError(f"it is not JSON ({str(error)[:80]})") from None
+        more = ", and breaks off: write a shorter answer" if breaks_off(body) and "Extra" not in str(error) else ""
+        raise AnswerError(f"it is not JSON ({str(error)[:80]}){more}") from None
     if not isinstance(found, dict):
         raise AnswerError("it is not a JSON object")
     return found
+
+
+def breaks_off(body: str) -> bool:
+    """Whether a JSON object begins but doesn't end: the endpoint cuts answers at `max_tokens`."""
+    begun = body.removeprefix("```json").removeprefix("```").lstrip()
+    return begun.startswith("{") and not begun.endswith(("}", "```"))
 
 
 def line(value: Any, what: str, most: int) -> str:
@@ -197,9 +207,39 @@ def fitted(strategy: Chunker, most: int) -> Chunker:
 
 def reading(number: int) -> dict[str, str]:
     """The note on how a document was shown to the model."""
-    return {"llm.read": "whole" if number < 2 else f"in {number} windows"}
+    return {READ: "whole" if number < 2 else f"in {number} windows"}
 
 
 def failures(unusable: int, asked: int) -> dict[str, str]:
-    """The note on answers that could not be used; none where all could."""
-    return {"llm.fallbacks": f"{unusable} of {asked}"} if unusable else {}
+    """The note on answers that could not be used, which is `told` only if there are any."""
+    return {FALLBACKS: f"{unusable} of {asked}"}
+
+
+def told(notes: Mapping[str, str]) -> dict[str, str]:
+    """The notes without those that say that nothing went wrong."""
+    return {key: value for key, value in notes.items() if not (key.startswith(FALLBACKS) and value.startswith("0 "))}
+
+
+def merged(parts: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The notes on stretches of a document as notes on the document: counts are added up, of others the first few are kept."""
+    found: dict[str, list[str]] = {}
+    for notes in parts:
+        for key, value in notes.items():
+            found.setdefault(key, []).append(value)
+    return {key: _added(values) if key in (READ, FALLBACKS, UNGROUPED) else _first(values) for key, values in found.items()}
+
+
+def _added(values: Sequence[str]) -> str:
+    """Values of the same wording with the sums of their numbers: a stretch that was read whole is a window."""
+    sums: dict[str, list[int]] = {}
+    for value in values:
+        said = "in 1 windows" if value == "whole" and len(values) > 1 else value
+        numbers = [int(n) for n in NUMBER.findall(said)]
+        wording = NUMBER.sub("{}", said)
+        sums[wording] = [a + b for a, b in zip(sums.get(wording, [0] * len(numbers)), numbers, strict=True)]
+    return "; ".join(wording.format(*numbers) for wording, numbers in sums.items())
+
+
+def _first(values: Sequence[str]) -> str:
+    different = list(dict.fromkeys(values))
+    return "; ".join([*different[:DIFFERENT], *["…"] * (len(different) > DIFFERENT)])

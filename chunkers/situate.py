@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from chunkmill.chunkers.base import Budget, Document, Noted, Request
-from chunkmill.chunkers.llm import AnswerError, ask, failures, fields, line, quoted, reading, tokens, windows
+from chunkmill.chunkers.llm import AnswerError, ask, failures, fields, line, quoted, reading, tokens, told, windows
 from chunkmill.chunkers.seams import sentences
 from chunkmill.chunkers.similarity import units
 from chunkmill.chunkers.structure import BREAK, outline
@@ -53,7 +53,7 @@ def situated(
     }
     if len(leaves) < len(every):
         more["llm.no_room"] = f"{len(every) - len(leaves)} of {len(every)}"
-    return Noted([made.get(c.id, c) for c in chunks], notes | more)
+    return Noted([made.get(c.id, c) for c in chunks], told(notes | more))
 
 
 def _middle(chunk: Chunk) -> int:

@@ -125,8 +125,18 @@ def body(
 ) -> pa.Table:
     """Rows of one file, whether it counts or not, without its partition columns."""
     system, name = filesystem(_place(root, table).child(path))
-    with _readable(root, table):
-        return pq.read_table(name, columns=columns, filters=filter, filesystem=system, partitioning=None)
+    with _readable(root, table), pq.ParquetFile(name, filesystem=system, pre_buffer=True) as file:
+        held = None if columns is None else [c for c in columns if c in file.schema_arrow.names]
+        found = pq.read_table(name, columns=held, filters=filter, filesystem=system, partitioning=None)
+    return found if columns is None else _filled(found, table, columns)
+
+
+def _filled(data: pa.Table, table: str, columns: Sequence[str]) -> pa.Table:
+    """These columns of the rows; empty where the file is of a version that had no such column."""
+    for name in columns:
+        if name not in data.column_names:
+            data = data.append_column(SCHEMAS[table].field(name), pa.nulls(len(data), SCHEMAS[table].field(name).type))
+    return data.select(list(columns))
 
 
 Changes = Mapping[str, Mapping[str, Any]]  # of sources: the new values of columns of their rows
@@ -184,8 +194,9 @@ def groups(root: str, table: str, path: str, columns: Sequence[str]) -> Iterator
     """Columns of one file, a row group at a time."""
     system, name = filesystem(_place(root, table).child(path))
     with _readable(root, table), pq.ParquetFile(name, filesystem=system, pre_buffer=True) as file:
+        held = [c for c in columns if c in file.schema_arrow.names]
         for i in range(file.num_row_groups):
-            yield file.read_row_group(i, columns=list(columns))
+            yield _filled(file.read_row_group(i, columns=held), table, columns)
 
 
 def counted(root: str, table: str, path: str, columns: Sequence[str]) -> pa.Table:
@@ -213,6 +224,27 @@ def committed_by(root: str, table: str, version: int) -> str:
         if (info := json.loads(line).get("commitInfo")) is not None:
             return str(info.get("run_id", ""))
     return ""
+
+
+def evolve(root: str, table: str) -> list[str]:
+    """Give a table that an earlier version of Chunkmill made the columns that it lacks, in a commit of its own; their names.
+
+    The rows that are there have nothing in them, and stay as they are.
+    """
+    opened = _open(root, table)
+    if opened is None:
+        return []
+    known = {field.name for field in opened.schema().fields}
+    missing = [field for field in SCHEMAS[table] if field.name not in known]
+    if missing:
+        place = _place(root, table)
+        try:
+            opened.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+        except (DeltaError, OSError) as error:
+            names = ", ".join(field.name for field in missing)
+            why = f"{place} lacks the columns {names}, and they can't be added: {_plain(error)}"
+            raise RunError(f"{why}; write to another output") from error
+    return [field.name for field in missing]
 
 
 def commit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -32,15 +33,16 @@ Outcome = Sequence[Chunk] | DocumentError
 class Asking:
     """Cuts the documents that come by with the help of a language model; one that must wait for the next run is LEFT."""
 
-    def __init__(self, job: Job, meter: Any, calls: int) -> None:
+    def __init__(self, job: Job, meter: Any, calls: int, tally: Any) -> None:
         assert job.llm
-        self.job, self.gate = job, Remote(meter, job.llm)
+        self.job, self.gate, self.tally = job, Remote(meter, job.llm), tally
         self.answers = Answers(job.output)
         self.ask = Asker(job.llm, self.gate, self.answers, calls)
         self.embed = embedding(job)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Schema `rows.ROW` in and out."""
+        since = time.perf_counter()
         good = [s == "ok" for s in batch["status"].to_pylist()]
         docs = rows.documents(batch)
         with ThreadPoolExecutor(DOCUMENTS) as threads:
@@ -54,6 +56,7 @@ class Asking:
         if self.job.embed:
             encoder = backends.encoder(self.job.embedding, self.job.model)
             done = rows.with_ids(done, encoder, late=self.job.embedding.pooling == "late")
+        self.tally.add.remote({"ask_seconds": time.perf_counter() - since})
         return rows.with_status(done, LEFT, [left(o) for o in outcomes])
 
     def _cut(self, doc: Document) -> Outcome:

@@ -67,6 +67,7 @@ class Asker:
         self.pool, self.http = ThreadPoolExecutor(threads), connect(settings, threads)
         self.lock = threading.Lock()
         self.asking: dict[str, Future[str]] = {}  # the same prompt is asked once at a time
+        self.takes_form: bool | None = None  # whether the endpoint knows `response_format`; None: nobody has seen yet
 
     def __call__(self, prompts: Sequence[str]) -> list[str]:
         """One answer to each prompt."""
@@ -101,7 +102,7 @@ class Asker:
         """The answer; None for a prompt that is refused. Raises DocumentError."""
         seen: list[int] = []  # calls of all workers that had succeeded before each try
         for attempt in range(self.settings.max_attempts):
-            outcome, succeeded = self._call(prompt)
+            outcome, succeeded = self._tried(prompt)
             seen.append(succeeded)
             if isinstance(outcome, Answer):
                 return outcome
@@ -112,13 +113,25 @@ class Asker:
                 self._rest(trouble, attempt)
         if trouble.kind == "fatal":
             raise self._stop(trouble)
-        if self.gate.succeeded() == seen[-2:][0] and not isinstance(self._call(PROBE)[0], Answer):
+        if self.gate.succeeded() == seen[-2:][0] and not isinstance(self._call(PROBE, form=False)[0], Answer):
             raise self._stop(trouble)  # no one is answered
         if trouble.kind == "refused":
             return None
         raise DocumentError(UNANSWERED, f"no answer after {self.settings.max_attempts} tries: {trouble.message}")
 
-    def _call(self, prompt: str) -> tuple[Answer | Trouble, int]:
+    def _tried(self, prompt: str) -> tuple[Answer | Trouble, int]:
+        """One request; and where it is refused one without `response_format`, which not every endpoint knows."""
+        form = self.takes_form is not False and "response_format" in self.settings.parameters_sent()
+        outcome, succeeded = self._call(prompt, form=form)
+        if form and isinstance(outcome, Answer):
+            self.takes_form = True
+        elif form and isinstance(outcome, Trouble) and outcome.kind == "refused":
+            outcome, succeeded = self._call(prompt, form=False)
+            if isinstance(outcome, Answer) and self.takes_form is None:
+                self.takes_form = False
+        return outcome, succeeded
+
+    def _call(self, prompt: str, *, form: bool) -> tuple[Answer | Trouble, int]:
         """One request, when its turn comes; and how many had succeeded before."""
         asked = tokens(prompt)
         while (turn := self.gate.admit(asked, self.settings.max_tokens)).state == "wait":
@@ -126,7 +139,7 @@ class Asker:
         if turn.state == "stop":
             raise DocumentError(UNASKED, "the run stopped before this was asked")
         time.sleep(turn.wait_s)
-        outcome = post(self.http, self.settings, prompt)
+        outcome = post(self.http, self.settings, prompt, form=form)
         if isinstance(outcome, Answer):
             self.gate.settle(turn.ticket, outcome.tokens_in, outcome.tokens_out, answered=True)
         else:
@@ -159,9 +172,10 @@ def connect(settings: LlmSettings, size: int) -> urllib3.PoolManager:
     return urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
 
 
-def post(http: urllib3.PoolManager, settings: LlmSettings, prompt: str) -> Answer | Trouble:
-    """One request, answered within `timeout_s`."""
-    body = settings.parameters_sent() | {"model": settings.model, "messages": [{"role": "user", "content": prompt}]}
+def post(http: urllib3.PoolManager, settings: LlmSettings, prompt: str, *, form: bool = True) -> Answer | Trouble:
+    """One request, answered within `timeout_s`; with its `response_format` only if `form`."""
+    sent = {key: value for key, value in settings.parameters_sent().items() if form or key != "response_format"}
+    body = sent | {"model": settings.model, "messages": [{"role": "user", "content": prompt}]}
     key = os.environ.get(settings.key_env, "")
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     until = time.monotonic() + settings.timeout_s

@@ -49,7 +49,36 @@ def test_answers_come_in_the_order_of_the_prompts(tmp_path):
     assert sorted(stub.prompts) == ["a", "b", "c"], "the same prompt is asked once"
     assert meter.read()["calls"] == 3
     sent = stub.requests[0][1]
-    assert sent == {"model": MODEL, "temperature": 0, "max_tokens": 1024, "messages": sent["messages"]}
+    asked = {"temperature": 0, "max_tokens": 2048, "response_format": {"type": "json_object"}}
+    assert sent == {"model": MODEL, **asked, "messages": sent["messages"]}
+
+
+def test_an_endpoint_that_knows_no_response_format_is_asked_without(tmp_path):
+    with served() as stub:
+        stub.behave = lambda prompt, before: YES if "response_format" not in stub.requests[before][1] else error(400, "unknown")
+        ask, meter = asking(stub, tmp_path, threads=1)
+
+        assert ask(["a", "b", "c"]) == ['{"ok": true}'] * 3
+
+    assert ["response_format" in body for _, body, _ in stub.requests] == [True, False, False, False]
+    assert "refused" not in meter.read()
+
+
+def test_an_endpoint_that_knows_it_is_asked_with_it_after_a_refusal_too(tmp_path):
+    def refuses(prompt, before):
+        return error(400, "no such JSON") if prompt == "b" and "response_format" in stub.requests[before][1] else YES
+
+    with served() as stub:
+        stub.behave = refuses
+        ask, _ = asking(stub, tmp_path, threads=1)
+        ask(["a", "b", "c"])
+
+    assert [(body["messages"][0]["content"], "response_format" in body) for _, body, _ in stub.requests] == [
+        ("a", True),
+        ("b", True),
+        ("b", False),
+        ("c", True),
+    ]
 
 
 @pytest.mark.parametrize(

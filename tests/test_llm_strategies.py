@@ -14,7 +14,7 @@ from chunkmill.chunkers import standin
 from chunkmill.chunkers.api import chunk, chunk_all, chunking
 from chunkmill.chunkers.base import Block, Complete, Document, Span
 from chunkmill.chunkers.errors import ConfigError
-from chunkmill.chunkers.llm import AnswerError, fields, is_written, quoted, tokens
+from chunkmill.chunkers.llm import AnswerError, fields, is_written, merged, quoted, tokens
 from chunkmill.chunkers.propositions import located
 from test_promises import check_promises
 from vocabulary import ANSWERS, Bytes, documents
@@ -145,16 +145,77 @@ def test_groups_have_a_title_and_what_was_said_of_it():
     assert (group.start, group.end) == (0, LAMP.index(" Coal is dear"))
 
 
-def test_a_proposition_named_twice_is_a_bad_answer():
+def test_a_proposition_named_twice_is_a_bad_answer_of_which_the_good_is_kept():
     said = [{"text": f"Fact {i}.", "evidence": e} for i, e in enumerate(["The lamp is lit at dusk.", "It runs on coal."])]
     twice = {"groups": [{"group": None, "title": "A", "summary": "B.", "propositions": [1, 1]}]}
     model = Model({"propositions": said}, twice, twice)
 
     chunks = cut("agentic_groups", model)
 
-    (group,) = [c for c in chunks if is_written(c.kind)]
-    assert (group.kind, group.text) == ("fallback:group", "Fact 0.\nFact 1.")
+    groups = [c for c in chunks if is_written(c.kind)]
+    assert [(g.kind, g.context, g.text) for g in groups] == [("group", "A: B.", "Fact 0."), ("fallback:group", "", "Fact 1.")]
     assert "proposition 1 is named 2 times" in model.prompts[-1]
+
+
+def test_a_short_sentence_is_evidence_as_a_whole_whatever_its_bullet():
+    text = "- Use sun cream.\n- Drink."
+
+    chunks = cut("propositions", Model({"propositions": [{"text": "Swimmers use cream.", "evidence": "use sun cream"}]}), text)
+
+    assert [c.kind for c in chunks] == ["proposition", "text"]
+
+
+def test_of_a_second_answer_the_good_groups_are_kept():
+    said = [{"text": f"Fact {i}.", "evidence": e} for i, e in enumerate(["The lamp is lit at dusk.", "It runs on coal."])]
+    groups = [{"group": None, "title": t, "summary": "B.", "propositions": [n]} for t, n in (("A", 1), ("C", 7))]
+    model = Model({"propositions": said}, {"groups": groups}, {"groups": groups})
+
+    chunks = cut("agentic_groups", model)
+
+    assert [(c.kind, c.text) for c in chunks if is_written(c.kind)] == [("group", "Fact 0."), ("fallback:group", "Fact 1.")]
+
+
+def test_a_first_round_that_joins_a_group_is_told_that_there_is_none():
+    said = [{"text": "Fact.", "evidence": "It runs on coal."}]
+    joins = {"groups": [{"group": 1, "title": "A", "summary": "B.", "propositions": [1]}]}
+    model = Model({"propositions": said}, joins, {"groups": [{**joins["groups"][0], "group": None}]})
+
+    chunks = cut("agentic_groups", model)
+
+    assert "groups[0].group must be null" in model.prompts[-1]
+    assert [c.kind for c in chunks if is_written(c.kind)] == ["group"]
+
+
+def test_an_answer_that_breaks_off_is_asked_for_shorter():
+    model = Model('{"starts": [4, 5', {"starts": [4]})
+
+    cut("llm_boundaries", model)
+
+    assert "breaks off: write a shorter answer" in model.prompts[1]
+
+
+def test_notes_of_every_level_reach_the_document():
+    text = "# Light\n\n" + LAMP + "\n\n# Fog\n\n" + LAMP.replace("lamp", "siren")
+    marks = [m.start() for m in re.finditer("#", text)]
+    doc = Document("d", "", text, tuple(Block("heading", Span(m, text.index("\n", m)), 1, None, (), "") for m in marks))
+    levels = [{"strategy": "section", "size": 150}, {"strategy": "llm_boundaries", "size": 100}]
+    cutting = chunking("hierarchical", {"levels": levels}, size=100, unit="chars")
+
+    made = chunk_all([doc], cutting, {Complete: lambda prompts: ["no" if "siren" in p else '{"starts": []}' for p in prompts]})[
+        0
+    ]
+
+    assert made.notes == {"llm.read": "in 2 windows", "llm.fallbacks": "1 of 2"}
+
+
+def test_stretches_that_were_told_apart_are_told_together():
+    parts = [
+        {"llm.read": "whole", "llm.why": "a 1"},
+        {"llm.read": "in 2 windows", "llm.why": "b 2"},
+        {"llm.read": "by section"},
+    ]
+
+    assert merged(parts) == {"llm.read": "in 3 windows; by section", "llm.why": "a 1; b 2"}
 
 
 def test_the_agent_chooses_a_strategy_with_its_settings_and_says_why():
@@ -320,6 +381,24 @@ def test_a_fence_and_thoughts_are_passed_over(answer):
 def test_words_are_found_however_white_space_divides_them():
     assert located("two words", "x two\n\t words y", Span(0, 15)) == (2, 13)
     assert located("two words", "two", Span(0, 3)) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "found"),
+    [
+        ("the order it gets them", "> values in the\n> order it _gets_ them and", "the\n> order it _gets_ them"),
+        ('said "it\'s out" - twice', "He said “it’s out” — twice.", "said “it’s out” — twice"),
+        ("Cafe\u0301 Strasse", "das Café Straße 5", "Café Straße"),
+        ("灯塔的灯", "x灯塔\n的灯。", "灯塔\n的灯"),
+        ("→ ✓", "a →\n✓ b", "→\n✓"),
+        ("the order of them", "> values in the\n> order it _gets_ them and", None),
+        ("…", "a b", None),
+    ],
+)
+def test_marks_case_and_accents_make_no_evidence_wrong(words, text, found):
+    span = located(words, text, Span(0, len(text)))
+
+    assert (text[span.start : span.end] if span else None) == found
 
 
 def test_without_a_model_the_call_says_what_to_pass():

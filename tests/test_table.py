@@ -467,3 +467,39 @@ def test_amazons_own_endpoint_is_left_to_each_library(monkeypatch: pytest.Monkey
 
     assert access("bucket") == ("x", "x", "", "eu-west-1", "")
     assert client().meta.region_name == "eu-west-1"
+
+
+def test_a_table_of_an_earlier_version_gets_the_new_columns_and_its_files_stay_readable(tmp_path, monkeypatch):
+    root, later = str(tmp_path), {"row_start", "forms", "embedder", "overflow"}
+    with monkeypatch.context() as before:
+        before.setitem(tables.SCHEMAS, "chunks", pa.schema([f for f in CHUNKS if f.name not in later]))
+        old = [f for doc in "ab" for f in write(root, "chunks", chunks(doc).drop_columns(list(later)), run_id="r1")]
+        commit(root, "chunks", add=old, remove=[], expected=None, run_id="r1", info={})
+
+    assert set(tables.evolve(root, "chunks")) == later
+    assert tables.evolve(root, "chunks") == []
+    rest = without(root, "chunks", old[0].path, pa.array(["a"]), run_id="r2")
+    fresh = write(root, "chunks", chunks("c").set_column(24, CHUNKS.field(24), pa.array(["pooled"])), run_id="r2")
+    commit(root, "chunks", add=fresh, remove=[rest.removed], expected=1, run_id="r2", info={})
+
+    assert CHUNKS.field(24).name == "overflow"
+    by_doc = {"b": None, "c": "pooled"}
+    assert dict(zip(*read(root, "chunks", ["doc_id", "overflow"]).to_pydict().values(), strict=True)) == by_doc
+    assert dict(pl.read_delta(str(tmp_path / "chunks")).select("doc_id", "overflow").iter_rows()) == by_doc
+    assert tables.counted(root, "chunks", old[1].path, ["doc_id", "overflow", "format"]).num_rows == 1
+    assert tables.merge(root, tables.active(root, "chunks"), run_id="r3").rows == 2
+
+
+def test_columns_that_cannot_be_added_are_named_with_the_way_out(tmp_path, monkeypatch):
+    root = str(tmp_path)
+    with monkeypatch.context() as before:
+        before.setitem(tables.SCHEMAS, "chunks", pa.schema([f for f in CHUNKS if f.name != "overflow"]))
+        old = write(root, "chunks", chunks("a").drop_columns(["overflow"]), run_id="r1")
+        commit(root, "chunks", add=old, remove=[], expected=None, run_id="r1", info={})
+
+    def refused(*_: object) -> None:
+        raise OSError("read-only")
+
+    monkeypatch.setattr(tables.DeltaTable, "alter", property(lambda _: type("Alter", (), {"add_columns": refused})()))
+    with pytest.raises(RunError, match=r"lacks the columns overflow.*read-only.*another output"):
+        tables.evolve(root, "chunks")
