@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
+
 from chunkmill.chunkers.base import Vectors
-from chunkmill.chunkers.errors import ConfigError, choose
+from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError, choose
 from chunkmill.chunkers.identity import digest
 from chunkmill.chunkers.measure import Tokenizer, tokenizer
+from chunkmill.chunkers.strategies import imported
 from chunkmill.jobs import models, tokens
 from chunkmill.jobs.endpoint import Endpoint, EndpointModel, checked
 from chunkmill.jobs.models import Window
@@ -65,7 +69,9 @@ class Backend(NamedTuple):
 
 
 def backend(name: str) -> Backend:
-    """The backend of this name. Raises ConfigError."""
+    """The backend of this name, or that of the user's own classes for a `package.module:Class`. Raises ConfigError."""
+    if ":" in name:
+        return OWN
     if name not in BACKENDS:
         raise choose("embed.backend", name, BACKENDS)
     return BACKENDS[name]
@@ -129,7 +135,7 @@ def load(
 def no_late(embed: EmbedSettings, known: Window) -> str:
     """Why a model's token states can't be pooled under chunks; empty if they can."""
     if not backend(embed.backend).local:
-        return "is behind an endpoint, which gives whole vectors and no token states"
+        return "is behind an endpoint or a class of yours, which gives whole vectors and no token states"
     if known.pooling != "mean":
         return (
             f"makes its vector by {known.pooling!r} pooling: a text's meaning is elsewhere than in the mean of its token "
@@ -190,6 +196,86 @@ def _endpoint_window(embed: EmbedSettings, endpoint: Endpoint) -> Window:
     return Window(ENDPOINT_LIMIT, tokenizer(name).specials, embed.dimensions or 0, name)
 
 
+class Own(NamedTuple):
+    """A class of the user's own, and a hash of its module."""
+
+    cls: Any
+    revision: str
+
+
+class OwnModel:
+    """An object of the user's, as a model: it is given texts it has room for, and its vectors are brought to unit length."""
+
+    reads_ids = False
+
+    def __init__(self, own: Any, unit: Tokenizer, limit: int, prompt: str) -> None:
+        self.own, self.unit, self.prompt, self.seconds = own, unit, prompt, 0.0
+        self.limit = limit
+        self.room = limit - unit.specials - unit.count([prompt])[0]
+        self.dimension = self.read(["a"], ()).shape[1]
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Float32 (len(texts), dimension), rows of unit length."""
+        rows = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        return self.read(list(rows), ())[[rows[text] for text in texts]]
+
+    def read(self, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> Vectors:
+        """The same for texts that all differ. Raises DocumentError for one that is too long."""
+        if not texts:
+            return np.empty((0, self.dimension), np.float32)
+        if True in self.beyond(sizes := self.sizes(texts)):
+            raise DocumentError(
+                "too_large", f"a text of {max(sizes)} tokens; {type(self.own).__name__} reads {self.limit} at once"
+            )
+        began = time.perf_counter()
+        found = np.asarray(self.own.embed([self.prompt + text for text in texts]), np.float32)
+        self.seconds += time.perf_counter() - began
+        if found.ndim != 2 or len(found) != len(texts) or not (lengths := np.linalg.norm(found, axis=1)).all():
+            raise RunError(f"{type(self.own).__name__}.embed gave {found.shape} for {len(texts)} texts, or a vector of zeros")
+        vectors: Vectors = found / lengths[:, None]
+        return vectors
+
+    def sizes(self, texts: Sequence[str]) -> list[int]:
+        """Units of each text, without prompt and special tokens."""
+        return self.unit.count(list(texts))
+
+    def beyond(self, sizes: Sequence[int]) -> list[bool]:
+        """Whether a text of so many units is longer than what the model reads at once."""
+        return [size > self.room for size in sizes]
+
+
+def _find_own(embed: EmbedSettings) -> Own:
+    from chunkmill.jobs.config import source_of
+
+    cls = imported(embed.backend, "embed.backend")
+    if not callable(getattr(cls, "embed", None)):
+        raise ConfigError(f"embed.backend is {embed.backend!r}; it must name a class with `embed(self, texts)`")
+    return Own(cls, source_of(embed.backend) or "")
+
+
+def _own_tokenizer(embed: EmbedSettings, found: Own) -> str:
+    return embed.tokenizer or getattr(found.cls, "tokenizer", ENDPOINT_TOKENIZER)
+
+
+def _own_window(embed: EmbedSettings, found: Own) -> Window:
+    name = _own_tokenizer(embed, found)
+    return Window(getattr(found.cls, "limit", ENDPOINT_LIMIT), tokenizer(name).specials, 0, name)
+
+
+def _load_own(
+    embed: EmbedSettings, found: Own, known: Window, prompt: str, *, device: str | None, threads: int | None
+) -> Model:
+    return OwnModel(found.cls(embed.model), tokenizer(known.tokenizer_file), known.limit, prompt)
+
+
+OWN = Backend(
+    _find_own,
+    window=_own_window,
+    unit=_own_tokenizer,
+    decides=lambda embed, found: [embed.model, found.revision, embed.tokenizer],
+    load=_load_own,
+    local=False,
+)
 BACKENDS: dict[str, Backend] = {
     "sentence-transformers": Backend(
         _find_files,

@@ -16,6 +16,7 @@ from rich.table import Table
 from chunkmill import __version__
 from chunkmill.chunkers.errors import ChunkmillError, ConfigError
 from chunkmill.jobs import commands
+from chunkmill.jobs.completion import search_modes
 
 app = typer.Typer(
     name="chunkmill", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=True
@@ -37,7 +38,7 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 def run(
     source: Annotated[str, typer.Argument(metavar="JOB.yaml|INPUT", help="A job file, or a folder, file or s3:// URI.")],
     output: Annotated[str | None, typer.Argument(help="Where the dataset is: a folder or s3:// URI.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="How to cut; see `chunkmill strategies`.")] = None,
+    strategy: commands.Strategy = None,
     size: Annotated[int | None, typer.Option(help="The most a chunk may hold, in units.")] = None,
     overlap: Annotated[str | None, typer.Option(help="Units repeated from the chunk before, or a share like 15%.")] = None,
     unit: Annotated[str | None, typer.Option(help="tokens, chars, words, or an encoding such as o200k_base.")] = None,
@@ -88,7 +89,7 @@ def located(source: str, output: str | None, overrides: dict[str, Any]) -> tuple
         return source, overrides | ({"output": output} if output else {})
     if not output:
         raise ConfigError(
-            f"where to? chunkmill run {source} OUTPUT (a folder or s3:// URI), or give a job file ({JOB_FILES[0]})"
+            f"where to? give the dataset too: {source} OUTPUT (a folder or s3:// URI), or a job file ({JOB_FILES[0]})"
         )
     return {"input": source, "output": output}, overrides
 
@@ -98,16 +99,21 @@ def search(
     dataset: Annotated[str, typer.Argument(help="The output of a run.")],
     query: Annotated[str, typer.Argument(help="What to look for.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many chunks.")] = 5,
-    mode: Annotated[str, typer.Option(help="Find by vectors, words, hybrid (both), sentences or full (all).")] = "vectors",
+    mode: Annotated[
+        str, typer.Option(help="Find by vectors, words, hybrid (both), sentences or full (all).", autocompletion=search_modes)
+    ] = "vectors",
+    parents: Annotated[
+        bool, typer.Option("--parents", help="Of a hierarchy: find by the leaves, give the chunks that hold them.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the chunks nearest to a query, by exact search over all of them."""
     from chunkmill.jobs.pages import shown
     from chunkmill.jobs.search import search as found
 
-    hits = found(dataset, query, k, mode)
+    hits = found(dataset, query, k, mode, parents=parents)
     if as_json:
-        print(json.dumps([h._asdict() for h in hits], ensure_ascii=False))
+        print(json.dumps([h.as_json() for h in hits], ensure_ascii=False))
         return
     console = Console(width=None if sys.stdout.isatty() else 10_000)
     for hit in hits:
@@ -119,6 +125,8 @@ def search(
         line = shown(f"{hit.score:.3f}  {'  ·  '.join(place)}")
         console.print(line, style="bold", highlight=False, soft_wrap=True, markup=False)
         console.print(shown(shortened(hit.text)), highlight=False, markup=False)
+        for leaf in hit.leaves[:1]:
+            console.print(shown(f"found by: {shortened(leaf.text)}"), style="dim", highlight=False, markup=False)
         console.print()
 
 

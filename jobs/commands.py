@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,10 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from chunkmill.chunkers.errors import ConfigError
+from chunkmill.jobs.completion import strategy_names
 from chunkmill.jobs.evalcommand import evaluation
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Dataset = Annotated[str, typer.Argument(help="The output of a run.")]
+Strategy = Annotated[str | None, typer.Option(help="How to cut; see `chunkmill strategies`.", autocompletion=strategy_names)]
 
 
 def runs(dataset: Dataset, as_json: Json = False) -> None:
@@ -102,7 +105,7 @@ def rollback(
 def plan(
     source: Annotated[str, typer.Argument(metavar="JOB.yaml|INPUT", help="A job file, or a folder, file or s3:// URI.")],
     output: Annotated[str | None, typer.Argument(help="Where the dataset is or will be.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="How to cut; see `chunkmill strategies`.")] = None,
+    strategy: Strategy = None,
     no_embed: Annotated[bool, typer.Option("--no-embed", help="Chunks only, no vectors.")] = False,
     explain: Annotated[int, typer.Option(min=0, help="Of how many sources to say how they would be cut, and why.")] = 3,
     as_json: Json = False,
@@ -122,27 +125,37 @@ def submit(
     name: Annotated[str, typer.Option(help="The job's id at Ray; a second job of that name is refused.")] = "",
     files: Annotated[list[str] | None, typer.Option("--with", help="A file or folder that goes along.")] = None,
     wait: Annotated[bool, typer.Option(help="Follow the log and return the job's exit code.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON at the end; the log goes to standard error.")] = False,
 ) -> None:
     """Run a job on a Ray cluster: its code goes along, its log comes back."""
     from chunkmill.jobs import config, submit
 
     job = config.load(source)
     code = submit.submit(
-        job.model_dump(mode="json", exclude_unset=True), address, name=name, files=files or (), wait=wait, say=print
+        job.model_dump(mode="json", exclude_unset=True),
+        address,
+        name=name,
+        files=files or (),
+        wait=wait,
+        say=partial(print, file=sys.stderr) if as_json else print,
     )
+    if as_json:
+        print(json.dumps({"address": address, "name": name or None, "exit_code": code if wait else None}))
     raise typer.Exit(code)
 
 
 def preview(
     source: Annotated[str, typer.Argument(metavar="FILE|URI", help="One file, local or s3://.")],
     job: Annotated[str | None, typer.Argument(metavar="JOB.yaml", help="The settings to look with; flags win.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="How to cut; see `chunkmill strategies`.")] = None,
+    strategy: Strategy = None,
     size: Annotated[int | None, typer.Option(help="The most a chunk may hold, in units.")] = None,
     overlap: Annotated[str | None, typer.Option(help="Units repeated from the chunk before, or a share like 15%.")] = None,
     unit: Annotated[str | None, typer.Option(help="tokens, chars, words, or an encoding such as o200k_base.")] = None,
     context: Annotated[str | None, typer.Option(help="none, or headings: embed the heading path with each chunk.")] = None,
     no_embed: Annotated[bool, typer.Option("--no-embed", help="Count sizes without an embedding model.")] = False,
-    compare: Annotated[str | None, typer.Option(help="Another job file, or a strategy, to set beside it.")] = None,
+    compare: Annotated[
+        str | None, typer.Option(help="Another job file, or a strategy, to set beside it.", autocompletion=strategy_names)
+    ] = None,
     html: Annotated[str | None, typer.Option(help="Write a page to look at.")] = None,
     chunks: Annotated[int, typer.Option(min=0, help="How many chunks to print; 0: all.")] = 12,
     documents: Annotated[int, typer.Option(min=1, help="Of a source of many documents, how many.")] = 5,

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from chunkmill.chunkers.errors import ConfigError
+from chunkmill.jobs.completion import search_modes, strategy_names
 
 EVERY_S = 5.0  # between two lines of a log
 
@@ -22,11 +23,15 @@ def evaluation(
     more: Annotated[list[str] | None, typer.Argument(metavar="[STRATEGY]...", show_default=False)] = None,
     strategies: Annotated[
         list[str] | None,
-        typer.Option(help="What to compare: names of strategies, '{strategy: optimal, size: 150}', or job files."),
+        typer.Option(
+            help="What to compare: names of strategies, '{strategy: optimal, size: 150}', or job files.",
+            autocompletion=strategy_names,
+        ),
     ] = None,
     k: Annotated[int, typer.Option("--k", "-k", min=1, help="Chunks that a question is answered with.")] = 5,
     search: Annotated[
-        list[str] | None, typer.Option(help="vectors, sentences, words, hybrid or full; give it again to compare.")
+        list[str] | None,
+        typer.Option(help="vectors, sentences, words, hybrid or full; give it again to compare.", autocompletion=search_modes),
     ] = None,
     size: Annotated[int | None, typer.Option(help="The most a chunk may hold; not for job files.")] = None,
     overlap: Annotated[str | None, typer.Option(help="Units or a share such as 15%; not for job files.")] = None,

@@ -218,7 +218,7 @@ def summary(seen: Seen) -> Table:
 
 def _show_cut(cut: Cut, most: int, console: Console) -> None:
     if cut.error:
-        console.print(Text(f"failed, {cut.error.kind}: {shown(str(cut.error))}", "red"), soft_wrap=True)
+        console.print(Text(f"failed, {shown(str(cut.error))}", "red"), soft_wrap=True)
     if cut.why:
         console.print(Text(f"why: {shown(cut.why)}", "italic"), soft_wrap=True)
     chosen = cut.chunks[: most or None]

@@ -76,7 +76,8 @@ def read(place: str) -> list[Question]:
     try:
         text = fetch(str(locate(place))).decode("utf-8-sig")
     except (DocumentError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the questions {place!r} can't be read: {error}") from None
+        gone = isinstance(error, DocumentError) and error.kind == "vanished"
+        raise ConfigError(f"the questions {place!r} can't be read: {'there is no such file' if gone else error}") from None
     found = list(_csv(place, text) if place.lower().endswith(".csv") else _jsonl(place, text))
     if not found:
         raise ConfigError(f"{place} holds no questions; it must be {FORMS}")

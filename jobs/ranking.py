@@ -29,7 +29,7 @@ class Chunks(NamedTuple):
     """What is searched: the chunks' texts and vectors, float32 (n, dim), unit rows.
 
     `parts`: vectors of what they are made of, (m, dim), at least one for each chunk, in order; `firsts`: (n,), where those of
-    each chunk begin. `held`: which of a larger set these chunks are, if they are not all of it.
+    each chunk begin. `held`: which of a larger set these chunks are, if they are not all of it; `leaves`: which its parts are.
     """
 
     texts: Sequence[str]
@@ -37,6 +37,7 @@ class Chunks(NamedTuple):
     parts: Vectors
     firsts: Offsets
     held: Offsets | None = None
+    leaves: Offsets | None = None
 
 
 def flat(texts: Sequence[str], vectors: Vectors) -> Chunks:
@@ -56,7 +57,7 @@ def family(chunks: Chunks, ids: Sequence[str], parents: Sequence[str | None]) ->
     by_owner = np.argsort(owners, kind="stable")
     held, firsts = np.unique(owners[by_owner], return_index=True)
     texts = [chunks.texts[i] for i in held.tolist()]
-    return Chunks(texts, chunks.vectors[held], chunks.vectors[leaves[by_owner]], firsts, held)
+    return Chunks(texts, chunks.vectors[held], chunks.vectors[leaves[by_owner]], firsts, held, leaves[by_owner])
 
 
 class Queries(NamedTuple):
@@ -109,6 +110,18 @@ MODES: dict[str, Mode] = {
     "hybrid": Mode(hybrid, vectors=True, parts=False),
     "full": Mode(full, vectors=True, parts=True),
 }
+
+
+def of_parents(mode: Mode, chunks: Chunks, parents: Chunks, queries: Queries) -> tuple[Scores, Scores]:
+    """The scores of parents (the `family` of the chunks), and of their leaves in their order.
+
+    A parent has that of its best leaf, or by a mode that reads parts its own.
+    """
+    assert parents.leaves is not None
+    leaves = flat([chunks.texts[i] for i in parents.leaves.tolist()], chunks.vectors[parents.leaves])
+    of_leaves = mode.scores(leaves, queries)
+    best = mode.scores(parents, queries) if mode.parts else np.maximum.reduceat(of_leaves, parents.firsts, axis=1)
+    return best, of_leaves
 
 
 def mode(name: str) -> Mode:

@@ -14,11 +14,24 @@ from chunkmill.io import recipes, table
 from chunkmill.jobs import backends, ranking
 from chunkmill.jobs.config import EmbedSettings
 
-SHOWN = ["chunk_id", "uri", "heading_path", "page_start", "start", "end", "text", "recipe"]
+SHOWN = ["chunk_id", "parent_id", "uri", "heading_path", "page_start", "start", "end", "text", "recipe"]
+
+
+class Leaf(NamedTuple):
+    """A chunk inside the one that was found, and its own score."""
+
+    score: float
+    chunk_id: str
+    start: int
+    end: int
+    text: str
 
 
 class Hit(NamedTuple):
-    """A chunk that was found; `score` is the cosine to the query, or what `mode` makes of it."""
+    """A chunk that was found; `score` is the cosine to the query, or what `mode` makes of it.
+
+    `parent_id`: the chunk around it, in a hierarchy. `leaves`: of a parent that was found by them, best first.
+    """
 
     score: float
     chunk_id: str
@@ -28,10 +41,19 @@ class Hit(NamedTuple):
     start: int
     end: int
     text: str
+    parent_id: str | None = None
+    leaves: tuple[Leaf, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """With names everywhere."""
+        return self._asdict() | {"leaves": [leaf._asdict() for leaf in self.leaves]}
 
 
-def search(dataset: str, query: str, k: int = 5, mode: str = "vectors") -> list[Hit]:
+def search(dataset: str, query: str, k: int = 5, mode: str = "vectors", *, parents: bool = False) -> list[Hit]:
     """The k chunks nearest to the query, best first, by every vector of the dataset. `mode`: one of `ranking.MODES`.
+
+    `parents`: of a hierarchy the k chunks that hold the best leaves, each once, however many of its leaves are near; a leaf
+    without a parent is its own.
 
     Raises ConfigError where there is no dataset, no vectors, or vectors of more than one model.
     """
@@ -41,34 +63,58 @@ def search(dataset: str, query: str, k: int = 5, mode: str = "vectors") -> list[
         raise ConfigError("the query is empty; say what to look for")
     chosen = ranking.mode(mode)
     if not chosen.vectors:
-        return ranked(dataset, query, np.empty(0, np.float32), k, chosen)
+        return ranked(dataset, query, np.empty(0, np.float32), k, chosen, parents=parents)
     embed = _embedder(dataset)
     vector = backends.load(embed, backends.backend(embed.backend).find(embed), query=True).embed([query])[0]
-    if mode != "vectors":
-        return ranked(dataset, query, vector, k, chosen)
+    if mode != "vectors" or parents:
+        return ranked(dataset, query, vector, k, chosen, parents=parents)
     best = top(table.batches(dataset, "chunks", [*SHOWN, "vector"]), vector, k)
     return [_hit(score, row) for score, row in best]
 
 
-def ranked(dataset: str, query: str, vector: Vectors, k: int, mode: ranking.Mode) -> list[Hit]:
-    """The k best chunks by a mode that needs all of them at once: float32 (dim,). Costs the memory of their texts and vectors.
+def ranked(dataset: str, query: str, vector: Vectors, k: int, mode: ranking.Mode, *, parents: bool = False) -> list[Hit]:
+    """The k best chunks by a way that needs all of them at once: float32 (dim,). Costs the memory of their texts and vectors.
 
-    Of a hierarchy those are found that hold the leaves, each by its own vector and its leaves'.
+    Of a hierarchy those are found that hold the leaves where the mode reads parts, or with `parents`.
     """
-    found = table.read(dataset, "chunks", [*SHOWN, "context", "parent_id", *(["vector"] if mode.vectors else [])])
-    found = found.filter(found["vector"].is_valid()) if mode.vectors else found
-    found = found.sort_by("chunk_id")
+    found, chunks = _read(dataset, mode)
+    if not len(found):
+        return []
+    queries = ranking.Queries([query], vector[None])
+    whole = (
+        ranking.family(chunks, *(found[c].to_pylist() for c in ("chunk_id", "parent_id"))) if parents or mode.parts else chunks
+    )
+    scores, of_leaves = ranking.of_parents(mode, chunks, whole, queries) if parents else (mode.scores(whole, queries), None)
+    best = ranking.order(scores)[0][:k]
+    rows = found.select(SHOWN).take(best if whole.held is None else whole.held[best]).to_pylist()
+    hits = [_hit(float(score), row) for score, row in zip(scores[0][best], rows, strict=True)]
+    if of_leaves is None:
+        return hits
+    return [hit._replace(leaves=_leaves(found, whole, of_leaves[0], int(at))) for hit, at in zip(hits, best, strict=True)]
+
+
+def _read(dataset: str, mode: ranking.Mode) -> tuple[pa.Table, ranking.Chunks]:
+    """All chunks that the mode can find, by their ids."""
+    found = table.read(dataset, "chunks", [*SHOWN, "context", *(["vector"] if mode.vectors else [])])
+    found = (found.filter(found["vector"].is_valid()) if mode.vectors else found).sort_by("chunk_id")
     vectors = np.empty((len(found), 0), np.float32)
-    if mode.vectors:
+    if mode.vectors and len(found):
         vectors = found["vector"].combine_chunks().flatten().to_numpy().reshape(len(found), -1)
     texts = [f"{context}\n{text}" for context, text in zip(*(found[c].to_pylist() for c in ("context", "text")), strict=True)]
-    chunks = ranking.flat(texts, vectors)
-    if mode.parts:
-        chunks = ranking.family(chunks, *(found[c].to_pylist() for c in ("chunk_id", "parent_id")))
-    scores = mode.scores(chunks, ranking.Queries([query], vector[None]))
-    best = ranking.order(scores)[0][:k]
-    rows = found.select(SHOWN).take(best if chunks.held is None else chunks.held[best]).to_pylist()
-    return [_hit(float(score), row) for score, row in zip(scores[0][best], rows, strict=True)]
+    return found, ranking.flat(texts, vectors)
+
+
+def _leaves(found: pa.Table, parents: ranking.Chunks, scores: ranking.Scores, at: int) -> tuple[Leaf, ...]:
+    """Those of one parent, best first; none where it is a leaf itself. `scores`: of all leaves, (leaves,)."""
+    assert parents.held is not None
+    assert parents.leaves is not None
+    end = parents.firsts[at + 1] if at + 1 < len(parents.firsts) else len(parents.leaves)
+    inside = np.arange(parents.firsts[at], end)
+    if parents.leaves[inside[0]] == parents.held[at]:
+        return ()
+    inside = inside[np.argsort(-scores[inside], kind="stable")]
+    rows = found.select(Leaf._fields[1:]).take(parents.leaves[inside]).to_pylist()
+    return tuple(Leaf(float(score), **row) for score, row in zip(scores[inside], rows, strict=True))
 
 
 def top(batches: Iterable[pa.RecordBatch], query: Vectors, k: int) -> list[tuple[float, dict[str, Any]]]:
@@ -113,4 +159,4 @@ def _unchanged(dataset: str, embed: EmbedSettings, embedder: str) -> EmbedSettin
 
 def _hit(score: float, row: dict[str, Any]) -> Hit:
     where = (row["heading_path"] or [], row["page_start"], row["start"], row["end"])
-    return Hit(score, row["chunk_id"], row["uri"], *where, row["text"])
+    return Hit(score, row["chunk_id"], row["uri"], *where, row["text"], row["parent_id"])

@@ -81,10 +81,11 @@ def _client(address: str) -> Any:
 
 
 def strategies(job: Mapping[str, Any]) -> list[str]:
-    """The file or folder of a strategy of the user's own, if it lies in the working directory."""
-    name = str((job.get("chunk") or {}).get("strategy", ""))
-    top = name.partition(":")[0].partition(".")[0]
-    return [str(p) for p in (Path(f"{top}.py"), Path(top)) if ":" in name and p.exists()]
+    """The files and folders of what is the user's own (strategy, parsers, backend), if they lie in the working directory."""
+    parsers = [(f or {}).get("parser", "") if not isinstance(f, str) else f for f in (job.get("formats") or {}).values()]
+    named = [(job.get("chunk") or {}).get("strategy", ""), (job.get("embed") or {}).get("backend", ""), *parsers]
+    tops = dict.fromkeys(str(name).partition(":")[0].partition(".")[0] for name in named if ":" in str(name))
+    return [str(p) for top in tops for p in (Path(f"{top}.py"), Path(top)) if p.exists()]
 
 
 def wheel(folder: Path) -> Path:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import typer.main
 
 from chunkmill import __version__
 from chunkmill.chunkers.errors import ConfigError
@@ -13,6 +14,7 @@ from chunkmill.io.parsers import FORMATS
 from chunkmill.jobs import cli
 from chunkmill.jobs.config import load
 
+CHUNK = "input: a\noutput: b\nembed: null\nchunk: "
 NO_RAY = "import ray\nray.init = lambda *a, **k: print('Ray was started') or exit(99)"
 
 
@@ -97,6 +99,46 @@ def test_search_without_a_dataset_says_how_to_make_one(folder):
         ("input: a\noutput: b\nembed: null\nchunk: {strategy: fixed, window: 3}", ["chunk.window", "no such setting"]),
         ("input: a\noutput: b\nembed: null\nchunk: {strategy: section, depth: deep}", ["chunk.depth", "a whole number"]),
         ("input: a\noutput: b\nembed: {modell: x}", ["embed.modell", "did you mean 'model'"]),
+        ("input: a\noutput: b\ninput: c", ["'input' is given twice", "line 3"]),
+        (
+            CHUNK + "{strategy: hierarchical, levels: [{strategy: sentense, size: 9}]}",
+            ["chunk.levels[0].strategy", "'sentence'"],
+        ),
+        (
+            CHUNK + "{strategy: hierarchical, levels: [{strategy: page, size: 9}, {strategy: fixed, size: 8, paks: 1}]}",
+            ["chunk.levels[1].paks", "it takes overlap_before, strategy, size, overlap"],
+        ),
+        (
+            CHUNK + "{strategy: hierarchical, levels: [{strategy: section, size: 9, depth: deep}]}",
+            ["chunk.levels[0].depth is 'deep'"],
+        ),
+        (
+            CHUNK + "{strategy: hierarchical, levels: [{strategy: modality, size: 9, text: recursiv}]}",
+            ["chunk.levels[0].text is 'recursiv'", "did you mean 'recursive'"],
+        ),
+        (CHUNK + "{strategy: modality, text: recursiv}", ["chunk.text is 'recursiv'", "did you mean 'recursive'"]),
+        (
+            CHUNK + "{strategy: hierarchical, preset: parent_child, parent_size: 9}",
+            ["chunk.child_size is 200", "parent_size is 9"],
+        ),
+        (
+            CHUNK + "{strategy: hierarchical, preset: parent_child, child_overlap: 200}",
+            ["chunk.child_overlap is 200", "less than the size of 200"],
+        ),
+        (CHUNK + "{strategy: sentence, language: english}", ["chunk.language is 'english'", "ISO 639-1"]),
+        (CHUNK + "{strategy: code, language: pyhton}", ["chunk.language is 'pyhton'", "did you mean 'python'"]),
+        (CHUNK + "{strategy: sentence, overlap: 5, overlap_sentences: 1}", ["overlap_sentences are both given"]),
+        ("input: a\noutput: b\nembed: null\nformats: {pdf: {ocr: 5}}", ["formats.pdf.ocr is 5", "'auto', 'force', 'off'"]),
+        (
+            "input: a\noutput: b\nembed: null\nformats: {docx: {images: many}}",
+            ["formats.docx.images is 'many'", "true or false"],
+        ),
+        ("input: a\noutput: b\nembed: null\nformats: {wiki: no.module:parse}", ["formats.wiki.parser", "can't be imported"]),
+        (
+            "input: a\noutput: b\nembed: null\nformats: {wiki: parse}",
+            ["formats.wiki.parser is 'parse'", "package.module:function"],
+        ),
+        ("input: a\noutput: b\nembed: {backend: 'json:loads'}", ["embed.backend", "a class with `embed(self, texts)`"]),
     ],
 )
 def test_a_wrong_key_or_value_in_a_job_file_is_named(tmp_path, text, says):
@@ -107,6 +149,31 @@ def test_a_wrong_key_or_value_in_a_job_file_is_named(tmp_path, text, says):
 
     for part in says:
         assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<<: {output: c}\ninput: a\noutput: b\nembed: null",
+        CHUNK + "{strategy: sentence, overlap_sentences: 1, language: pt-BR}",
+        CHUNK + "{strategy: sentence, overlap: 0, overlap_sentences: 1}",
+        CHUNK + "{strategy: code, language: ''}",
+        CHUNK + "{}\nformats: {pdf: {ocr: off, ocr_languages: [eng, deu], images: true}, csv: {delimiter: null}}",
+    ],
+)
+def test_what_is_right_beside_it_is_accepted(tmp_path, text):
+    (tmp_path / "job.yaml").write_text(text)
+
+    assert load(str(tmp_path / "job.yaml")).output == "b"
+
+
+def test_an_output_that_cannot_be_written_is_told_before_the_plan(folder):
+    (folder / "out").write_text("in the way")
+
+    done = chunkmill("run", str(folder / "docs"), str(folder / "out"), "--no-embed", code=NO_RAY)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("chunkmill: output ")
 
 
 def test_flags_lie_over_the_job_file(tmp_path):
@@ -138,3 +205,39 @@ def test_help_and_version_and_the_module_are_the_command():
 
     assert all(name in done.stdout for name in ("run", "search", "strategies", "formats"))
     assert chunkmill("--version").stdout == f"chunkmill {__version__}\n"
+
+
+def test_every_command_has_json():
+    commands = typer.main.get_command(cli.app).commands
+
+    assert [name for name, command in commands.items() if not any("--json" in p.opts for p in command.params)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("run docs out --strategy rec", ["records", "recursive"]),
+        ("preview a.md --compare sem", ["semantic"]),
+        ("search dataset query --mode w", ["words"]),
+        ("eval docs q.csv --search hy", ["hybrid"]),
+    ],
+)
+def test_the_shell_completes_names(words, completed):
+    asked = {
+        "_CHUNKMILL_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"chunkmill {words}",
+        "COMP_CWORD": str(words.count(" ") + 1),
+    }
+    code = f"import os, sys; os.environ |= {asked!r}; sys.argv[0] = 'chunkmill'"
+
+    assert chunkmill(code=code).stdout.split() == completed
+
+
+def test_a_file_that_is_not_there_or_cannot_be_read_is_said_once(folder):
+    (folder / "docs" / "a.pdf").write_bytes(b"%PDF-1.7\nnothing")
+
+    done = chunkmill("eval", str(folder / "docs"), str(folder / "q.csv"), "--strategies", "fixed")
+    seen = chunkmill("preview", str(folder / "docs" / "a.pdf"), "--no-embed")
+
+    assert (done.returncode, done.stderr.strip().rpartition(": ")[2]) == (2, "there is no such file")
+    assert seen.stdout.count("corrupt") == 1

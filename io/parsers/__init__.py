@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from chunkmill.chunkers.base import Block, Span
 from chunkmill.chunkers.errors import ChunkmillError, DocumentError, choose
@@ -23,6 +23,7 @@ __all__ = [
     "Image",
     "Member",
     "Parsed",
+    "Parser",
     "detect",
     "parse",
     "parser_version",
@@ -32,6 +33,8 @@ __all__ = [
 
 NOTHING: Mapping[str, Mapping[str, object]] = {}
 NO_METADATA: dict[str, str] = {}
+Parser: TypeAlias = Callable[[bytes, str, Mapping[str, object]], Iterator[Any]]
+OWN: Mapping[str, Parser] = {}
 
 
 class Image(NamedTuple):
@@ -81,24 +84,32 @@ def parse(
     settings: Mapping[str, Mapping[str, object]] = NOTHING,
     *,
     format: str = "",
+    own: Mapping[str, Parser] = OWN,
     watch: Callable[[str], None] = lambda member: None,
 ) -> Iterator[Parsed]:
-    """The documents of a source, in order, each with its format. `settings` are the options of each format.
+    """The documents of a source, in order, each with its format. `settings` are the options of each format; `own` are parsers
+    of formats of the user's, or in the place of ours.
 
     `watch` hears of each file (`Parsed.member`) before it is parsed, and may refuse it by a DocumentError. Raises nothing but
     that, whatever the bytes; one that concerns a member of a container comes as `Parsed.error`.
     """
     watch("")
-    if format and format not in FORMATS:
+    if format and format not in FORMATS and format not in own:
         raise choose("format", format, FORMATS)
-    return _Unfolding(len(data), settings, watch).source(data, name, format or detect(name, data))
+    return _Unfolding(len(data), settings, own, watch).source(data, name, format or detect(name, data, own))
 
 
 class _Unfolding:
     """One source being parsed: how much came out of it so far."""
 
-    def __init__(self, packed: int, settings: Mapping[str, Mapping[str, object]], watch: Callable[[str], None]) -> None:
-        self.packed, self.settings, self.watch = packed, settings, watch
+    def __init__(
+        self,
+        packed: int,
+        settings: Mapping[str, Mapping[str, object]],
+        own: Mapping[str, Parser],
+        watch: Callable[[str], None],
+    ) -> None:
+        self.packed, self.settings, self.own, self.watch = packed, settings, own, watch
         self.inflated = 0
 
     def source(self, data: bytes, name: str, format: str, trail: str = "", depth: int = 0) -> Iterator[Parsed]:
@@ -107,7 +118,8 @@ class _Unfolding:
             yield Parsed("", member=trail, format=format)
             return
         unique = unique_names()
-        for found in _guarded(FORMATS[format], data, name, self.settings.get(format, {})):
+        parser = self.own.get(format) or importlib.import_module(FORMATS[format].module).parse
+        for found in _guarded(parser, format, data, name, self.settings.get(format, {})):
             if isinstance(found, Parsed):
                 yield found._replace(member=trail + found.member, format=format)
             else:
@@ -125,7 +137,7 @@ class _Unfolding:
             self.inflated += len(found.data)
             check_inflated(self.inflated, self.packed, "the source")
             name = found.alias or found.name
-            format = detect(name, found.data)
+            format = detect(name, found.data, self.own)
             for parsed in self.source(found.data, name, format, trail, depth):
                 yield parsed._replace(metadata=found.metadata | parsed.metadata)
         except DocumentError as error:
@@ -134,20 +146,19 @@ class _Unfolding:
             yield Parsed("", error=error, member=trail, format=format)
 
 
-def _guarded(format: Format, data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Any]:
+def _guarded(parser: Parser, format: str, data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Any]:
     """What the format's parser gives; every failure of it as a DocumentError."""
-    module = importlib.import_module(format.module)
     try:
-        yield from module.parse(data, name, options)
+        yield from parser(data, name, options)
     except (ChunkmillError, GeneratorExit):
         raise
     except RecursionError as error:
-        raise DocumentError("too_deep", f"the {format.name} parser met structures nested too deeply") from error
+        raise DocumentError("too_deep", f"the {format} parser met structures nested too deeply") from error
     except MemoryError as error:
-        raise DocumentError("too_large", f"the {format.name} parser ran out of memory") from error
+        raise DocumentError("too_large", f"the {format} parser ran out of memory") from error
     except Exception as error:
         # The libraries behind the formats raise whatever they like on damaged input.
-        raise DocumentError("corrupt", f"the {format.name} parser failed: {type(error).__name__}: {error}"[:500]) from error
+        raise DocumentError("corrupt", f"the {format} parser failed: {type(error).__name__}: {error}"[:500]) from error
 
 
 def unique_names() -> Callable[[str], str]:

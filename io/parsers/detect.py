@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Collection
 
 from chunkmill.chunkers.errors import DocumentError
-from chunkmill.io.parsers.formats import named
+from chunkmill.io.parsers.formats import extension, named
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
@@ -80,12 +81,14 @@ _TEXTUAL = frozenset(
 _SNIFF = 1 << 16
 
 
-def detect(name: str, data: bytes) -> str:
-    """The name of the format of these bytes.
+def detect(name: str, data: bytes, own: Collection[str] = ()) -> str:
+    """The name of the format of these bytes. `own`: formats of the user's, which are told by the extension of the same name.
 
     Raises DocumentError: `unsupported` says what else they look like; `binary` does where the name claims a text,
     `type_mismatch` where it claims an office format, `encrypted` for office files under a password.
     """
+    if extension(name) in own:
+        return extension(name)
     claimed = named(name)
     if not data:
         return claimed if claimed in _TEXTUAL else "text"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from chunkmill.chunkers.errors import choose
 
@@ -30,6 +30,14 @@ _CODE = (
 _COMPRESSED = "gz gzip bz2 zst zstd xz"
 _ARCHIVES = "zip tar tgz tbz tbz2 txz tzst"
 _ROWS = ("text_column", "id_column")
+OPTIONS: dict[str, Any] = {  # what an option may be; those that are not here are true or false
+    "engine": Literal["pymupdf", "pypdfium2"],
+    "ocr": Literal["auto", "force", "off"] | bool,  # YAML reads a bare off as false
+    "ocr_languages": str | tuple[str, ...],
+    "text_column": str,
+    "id_column": str,
+    "delimiter": str,
+}
 _PDF = ("engine", "ocr", "ocr_languages", "annotations", "form_fields", "images")
 
 

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from chunkmill.chunkers.errors import DocumentError as DocumentError
     from chunkmill.chunkers.errors import RunError as RunError
     from chunkmill.chunkers.finish import Chunk as Chunk
+    from chunkmill.io.parsers import Parsed as Parsed
     from chunkmill.jobs.config import load as load_job  # noqa: F401
     from chunkmill.jobs.pipeline import run as run
+    from chunkmill.jobs.search import search as search
 
 __version__ = "0.1.0"
 
@@ -26,12 +28,14 @@ _PUBLIC = {
     "ConfigError": "chunkers.errors",
     "Document": "chunkers.base",
     "DocumentError": "chunkers.errors",
+    "Parsed": "io.parsers",
     "Piece": "chunkers.base",
     "RunError": "chunkers.errors",
     "Span": "chunkers.base",
     "chunk": "chunkers.api",
     "load_job": "jobs.config:load",
     "run": "jobs.pipeline",
+    "search": "jobs.search",
 }
 __all__ = [*_PUBLIC, "__version__"]
 
