@@ -94,3 +94,7 @@ bench-pdf: .venv-pdf/done  ## PDFs to vectors, beside a plain Ray Data script an
 .PHONY: bench-scale
 bench-scale: $(VENV)/demo  ## memory at ten times the corpus, many files in a folder, Ray beside a plain loop; ARGS="--only loop"
 	$(BIN)/python benchmarks/scale.py $(ARGS)
+
+.PHONY: bench-large
+bench-large: $(VENV)/demo  ## one document of 2 GB: time, memory, and whether its chunks are right; ARGS="--mb 200 --format csv"
+	$(BIN)/python benchmarks/large.py $(ARGS)

@@ -167,7 +167,7 @@ def end_to_end(docs: Sequence[str], copies: int, cpus: int | None) -> None:
         seen: dict[str, float] = {}
         cluster.connect(cpus)
         summary = pipeline.run(job, lambda summary, plan: seen.update(summary.seen))
-        forward, stage = seen["forward_s"], seen["stage_s"]
+        forward, stage = seen["forward_seconds"], seen["embed_seconds"]
         print(f"\nend to end: {summary.chunks:,} chunks in {summary.seconds:.0f} s, {dict(+summary.vectors)}")
         print(f"  the actors' time inside forward passes, from their first batch to their last: {forward / stage:.1%}")
 

@@ -23,6 +23,20 @@ INTENT = "commit.json"
 RECORD = "run.json"
 
 
+class PartRow(NamedTuple):
+    """A row of a document that came in parts: one of them by its `number`, or the document's own (-1) with how many there are.
+
+    `error`: why a part failed, its kind and what was wrong; empty for one that did not. `chunks` are the part's.
+    """
+
+    doc_id: str
+    source: str
+    number: int
+    total: int
+    chunks: int
+    error: tuple[str, ...]
+
+
 class Entry(NamedTuple):
     """One write of a run: its files, and of each source in them how many documents, and how many it has in all (-1: more
     may follow). `touched` sources turned out to be unchanged; `kept` ones can't be read now and were before.
@@ -37,6 +51,7 @@ class Entry(NamedTuple):
     size_bytes: int
     touched: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    parts: tuple[PartRow, ...] = ()
 
 
 class Step(NamedTuple):
@@ -79,7 +94,8 @@ def entry(known: Mapping[str, Any]) -> Entry:
     files = tuple(Written(**f) for f in known["files"])
     sources = {uri: (n, total) for uri, (n, total) in known["sources"].items()}
     lists = {name: tuple(known[name]) for name in ("touched", "kept")}
-    return Entry(**{**known, "files": files, "sources": sources, **lists})
+    parts = tuple(PartRow(*row)._replace(error=tuple(row[-1])) for row in known.get("parts", ()))
+    return Entry(**{**known, "files": files, "sources": sources, "parts": parts, **lists})
 
 
 def intend(root: str, run_id: str, intent: Intent) -> None:

@@ -13,6 +13,7 @@ from chunkmill.io import runs, table
 from chunkmill.io.runs import Entry
 from chunkmill.io.schema import SCHEMAS
 from chunkmill.io.table import Written
+from chunkmill.jobs.united import broken
 
 KNOWN = ["doc_id", "source", "etag", "size", "modified", "status", "error_kind", "n_chunks"]
 
@@ -33,8 +34,8 @@ def nothing() -> Adopted:
     return Adopted([], [], pa.array([], pa.string()), Counter(), 0, [])
 
 
-class _Part(NamedTuple):
-    """An entry of a journal and the documents in its files: none where the files are gone."""
+class _Taken(NamedTuple):
+    """An entry of a journal and the documents in its files: none where the files are gone, and no parts of documents."""
 
     run_id: str
     entry: Entry
@@ -51,20 +52,22 @@ def adopt(root: str, recipe: str, todo: pa.Table) -> Adopted:
     seen: set[str] = set()
     sources: set[str] = set()
     for part in parts:
+        passing = {row.doc_id: chosen.get(row.source) == part.run_id for row in part.entry.parts if row.number >= 0}
         owner = [chosen.get(source) == part.run_id for source in part.documents["source"].to_pylist()]
         ids = part.documents["doc_id"].to_pylist()
         kept = [mine and doc_id not in seen for mine, doc_id in zip(owner, ids, strict=True)]
-        if not any(kept):
+        if not any(kept) and not any(passing.values()):
             continue
         seen.update(doc_id for doc_id, keep in zip(ids, kept, strict=True) if keep)
-        mine = part.documents.filter(pa.array(kept))
+        mine = part.documents.filter(pa.array(kept, pa.bool_()))
         _count(found, mine)
         found = found._replace(chunks=found.chunks + (pc.sum(mine["n_chunks"]).as_py() or 0))
         sources.update(mine["source"].to_pylist())
-        if all(kept):
+        if all(kept) and all(passing.values()):
             found.files.extend(part.entry.files)
         else:
-            dropped = pa.array([doc_id for doc_id, keep in zip(ids, kept, strict=True) if not keep], pa.string())
+            gone = [doc_id for doc_id, keep in [*zip(ids, kept, strict=True), *passing.items()] if not keep]
+            dropped = pa.array(gone, pa.string())
             found.trimmed.extend((file, dropped) for file in part.entry.files)
     return found._replace(run_ids=sorted({part.run_id for part in parts}), sources=pa.array(sorted(sources), pa.string()))
 
@@ -74,20 +77,21 @@ def _count(found: Adopted, documents: pa.Table) -> None:
     found.statuses.update(f"{status}:{kind}" if kind else status for status, kind in pairs)
 
 
-def _parts(root: str, run_id: str, recipe: str) -> Iterator[_Part]:
+def _parts(root: str, run_id: str, recipe: str) -> Iterator[_Taken]:
     """The entries of a run under this recipe."""
     empty = SCHEMAS["documents"].empty_table().select(KNOWN)
     for entry in runs.journal(root, run_id):
         if entry.recipe == recipe:
-            ledgers = [f.path for f in entry.files if f.table == "documents"] if table.exist(root, entry.files) else []
-            yield _Part(run_id, entry, pa.concat_tables([empty, *(_body(root, path) for path in ledgers)]))
+            there = entry if table.exist(root, entry.files) else entry._replace(files=(), parts=())
+            ledgers = [f.path for f in there.files if f.table == "documents"]
+            yield _Taken(run_id, there, pa.concat_tables([empty, *(_body(root, path) for path in ledgers)]))
 
 
 def _body(root: str, path: str) -> pa.Table:
     return table.body(root, "documents", path, KNOWN)
 
 
-def _complete(parts: Sequence[_Part], todo: pa.Table) -> dict[str, str]:
+def _complete(parts: Sequence[_Taken], todo: pa.Table) -> dict[str, str]:
     """Of each source that a run finished, in the state in which it is listed now: that run."""
     stat = {row["uri"]: row for row in todo.select(["uri", "etag", "size", "modified"]).to_pylist()}
     counts: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -100,6 +104,9 @@ def _complete(parts: Sequence[_Part], todo: pa.Table) -> dict[str, str]:
             if not _alike(row, stat.get(row["source"])):
                 stale.add(key)
         totals.update({(part.run_id, source): total for source, (_, total) in part.entry.sources.items() if total >= 0})
+    for run_id in {part.run_id for part in parts}:
+        rows = broken(row for part in parts if part.run_id == run_id for row in part.entry.parts)
+        stale.update((run_id, row.source) for several in rows.values() for row in several)
     done = [key for key, ids in counts.items() if totals.get(key) == len(ids) and key not in stale]
     return {source: run_id for run_id, source in reversed(done)}
 

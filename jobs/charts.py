@@ -137,7 +137,7 @@ def _line(bars: Sequence[Bar], limit: int, wide: float) -> str:
     )
 
 
-def meters(counts: Mapping[str, int], kinds: Mapping[str, str] | None = None) -> list[tuple[str, str, str]]:
+def meters(counts: Mapping[str, float], kinds: Mapping[str, str] | None = None) -> list[tuple[str, str, str]]:
     """Of each name, as HTML: itself, its count, and a bar of that length. `kinds` are the colours of bars by name."""
     most = max(counts.values(), default=0) or 1
     return [

@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
@@ -23,20 +23,34 @@ import pyarrow as pa
 from chunkmill.chunkers.errors import ChunkmillError, DocumentError, RunError
 from chunkmill.io.parsers.limits import limited
 from chunkmill.jobs.config import Job
-from chunkmill.jobs.documents import Source, Watch, one, prepared, table
-from chunkmill.jobs.rows import Row
+from chunkmill.jobs.documents import Source, Watch, one, prepared, table, tables
+from chunkmill.jobs.rows import PART, Row
 
 PR_SET_PDEATHSIG = 1
 
 
+class Come(NamedTuple):
+    """What came of a source: its documents, and then the first parts of one more."""
+
+    documents: int = 0
+    parts: int = 0
+
+    def and_then(self, statuses: Iterable[str]) -> Come:
+        """With rows of these statuses behind it."""
+        come = self
+        for status in statuses:
+            come = come._replace(parts=come.parts + 1) if status == PART else Come(come.documents + 1)
+        return come
+
+
 class Work(NamedTuple):
-    """Sources to prepare. `careful`: one document at a time, announced before it is touched, without the `skip` first ones
-    (they came through before) and those `refused`, which fail with the given error.
+    """Sources to prepare. `careful`: one document at a time, announced before it is touched, without what came through before
+    (`skip`) and those `refused`, which fail with the given error.
     """
 
     sources: list[Source]
     careful: bool = False
-    skip: int = 0
+    skip: Come = Come()
     refused: Mapping[str, DocumentError] = {}
 
 
@@ -60,7 +74,7 @@ def _serve(work: Work, job: Job, outgoing: Connection) -> None:
     try:
         with limited(job.run.limits):
             for part in _carefully(work, job, outgoing) if work.careful else prepared(work.sources, job, _watch({}, outgoing)):
-                outgoing.send_bytes(b"T" + packed(part))
+                outgoing.send_bytes(b"".join([b"T", memoryview(packed(part))]))
     except ChunkmillError as error:
         outgoing.send_bytes(b"E" + pickle.dumps(error))
     except Exception:
@@ -73,18 +87,22 @@ def _carefully(work: Work, job: Job, outgoing: Connection) -> Iterator[pa.Table]
     (source,) = work.sources
     watch = _watch(work.refused, outgoing)
     for number, row in enumerate(one(source, job, watch)):
-        if number >= work.skip:
-            yield _cut(row, job, watch)
+        if number >= work.skip.documents:
+            yield from _cut(row, job, watch, work.skip.parts if number == work.skip.documents else 0)
 
 
-def _cut(row: Row, job: Job, watch: Watch) -> pa.Table:
-    """The document as a table; it may be the cutting that kills."""
+def _cut(row: Row, job: Job, watch: Watch, skip: int) -> Iterator[pa.Table]:
+    """The document as tables, without the `skip` first parts; it may be the cutting that kills."""
     member = row.values["uri"][len(row.values["source"]) :]
     try:
         watch(member)
     except DocumentError as error:
-        return table([row._replace(document=None, error=error, images=())], job)
-    return table([row], job)
+        yield table([row._replace(document=None, error=error, images=())], job)
+        return
+    for cut in tables([row], job, skip):
+        yield cut
+        if PART in cut["status"].to_pylist():
+            watch(member)  # there is more of it to come
 
 
 def _watch(refused: Mapping[str, DocumentError], outgoing: Connection) -> Watch:
@@ -96,12 +114,12 @@ def _watch(refused: Mapping[str, DocumentError], outgoing: Connection) -> Watch:
     return watch
 
 
-def packed(part: pa.Table) -> bytes:
-    """A table as the bytes of an Arrow stream."""
+def packed(part: pa.Table) -> pa.Buffer:
+    """A table as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, part.schema) as writer:
         writer.write_table(part)
-    return sink.getvalue().to_pybytes()
+    return sink.getvalue()
 
 
 def _prepare_to_die() -> None:

@@ -131,4 +131,5 @@ def pool(resources: Resources, blocks: int, job: Job) -> tuple[ActorPoolStrategy
         actors = ActorPoolStrategy(min_size=min(least, most), max_size=most)
         return actors, {"num_gpus": gpu.num_gpus, "num_cpus": 0}, "cuda", None
     size = resources.cpus if resources.nodes == 1 else max(1, resources.cpus - 1)
-    return ActorPoolStrategy(size=min(size, blocks)), {"num_cpus": 0 if resources.nodes == 1 else 0.5}, "cpu", 1
+    actors = ActorPoolStrategy(min_size=1, max_size=min(size, blocks))  # a small night ends before a second one is up
+    return actors, {"num_cpus": 0 if resources.nodes == 1 else 0.5}, "cpu", 1

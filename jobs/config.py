@@ -21,13 +21,15 @@ from chunkmill.chunkers.base import Complete, Embed
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.finish import Chunking, digest
 from chunkmill.chunkers.llm import fitted
-from chunkmill.chunkers.strategies import strategy
-from chunkmill.io.parsers import FORMATS, parser_version
+from chunkmill.chunkers.strategies import checked, imported, strategy
+from chunkmill.io.parsers import FORMATS, Parser, parser_version
+from chunkmill.io.parsers.formats import OPTIONS
 from chunkmill.io.parsers.limits import Limits
 from chunkmill.io.storage import locate
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_TOKENIZER = "cl100k_base"
+PART_SIZE_MB, SMALLEST_PART = 32, 1 << 10
 EXAMPLES = {
     "chunk": "{strategy: recursive}",
     "embed": "{model: NAME}, or null for no vectors",
@@ -99,6 +101,7 @@ class LlmSettings(Settings):
 
     `window`: the tokens that it reads and writes at once; `price_in`, `price_out`: per million tokens, in the money of
     `max_spend`; `concurrency`: calls under way in the whole job; `parameters`: more of the request's (null leaves one out).
+    JSON is asked for as `response_format` too, where the endpoint knows it.
     """
 
     base_url: str
@@ -113,7 +116,7 @@ class LlmSettings(Settings):
     timeout_s: float = Field(default=120, gt=0)
     max_attempts: int = Field(default=6, gt=0)
     window: int = Field(default=8192, ge=1024)
-    max_tokens: int = Field(default=1024, gt=0)
+    max_tokens: int = Field(default=2048, gt=0)
     temperature: float = Field(default=0.0, ge=0)
     parameters: dict[str, Any] = {}
 
@@ -134,7 +137,8 @@ class LlmSettings(Settings):
 
     def parameters_sent(self) -> dict[str, Any]:
         """What is sent beside model and prompt."""
-        sent = {"temperature": self.temperature, "max_tokens": self.max_tokens} | self.parameters
+        plain = {"temperature": self.temperature, "max_tokens": self.max_tokens, "response_format": {"type": "json_object"}}
+        sent = plain | self.parameters
         return {name: value for name, value in sent.items() if value is not None}
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
@@ -169,7 +173,7 @@ class ResourceSettings(Settings):
 
 
 class RunSettings(Settings):
-    """`run`: how the run behaves; nothing here changes a chunk."""
+    """`run`: how the run behaves; nothing here changes a chunk but `part_size_mb`, that of a document which is larger."""
 
     keep_text: bool = True
     max_file_bytes: int = Field(default=1 << 30, gt=0)
@@ -183,6 +187,7 @@ class RunSettings(Settings):
     retention: str = "7d"
     allow_empty: bool = False
     cpus: int | None = Field(default=None, gt=0)
+    part_size_mb: float = Field(default=PART_SIZE_MB, gt=0)
 
     @field_validator("retention", mode="before")
     @classmethod
@@ -197,11 +202,17 @@ class RunSettings(Settings):
         return int(self.retention.rstrip("dhms")) * {"d": 86_400, "h": 3_600, "m": 60}.get(self.retention[-1], 1)
 
     @property
+    def part_size(self) -> int:
+        """The code points of text that travel in one row at most."""
+        return max(SMALLEST_PART, int(self.part_size_mb * (1 << 20)))
+
+    @property
     def limits(self) -> Limits:
         """What one source may unfold to."""
         return Limits(inflated_bytes=self.max_inflated_bytes)
 
 
+FormatSettings = Annotated[dict[str, Any], BeforeValidator(lambda v: {"parser": v} if isinstance(v, str) else v)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
 
 
@@ -215,7 +226,7 @@ class Job(Settings):
     chunk: ChunkSettings = ChunkSettings()
     embed: EmbedSettings | None = EmbedSettings()
     llm: LlmSettings | None = None
-    formats: dict[str, dict[str, Any]] = {}
+    formats: dict[str, FormatSettings] = {}
     resources: ResourceSettings = ResourceSettings()
     run: RunSettings = RunSettings()
 
@@ -261,8 +272,8 @@ class Job(Settings):
     def chunking(self) -> Chunking:
         """How documents are cut. Sizes in tokens are those of the model's tokenizer, else of `cl100k_base`."""
         c = self.chunk
-        stepped = "step" in c.options and "overlap" not in c.model_fields_set  # the default would contradict it
-        overlap = 0 if stepped else c.overlap
+        placed = "step" in c.options or c.options.get("overlap_sentences")  # by the strategy; the default would contradict it
+        overlap = 0 if placed and "overlap" not in c.model_fields_set else c.overlap
         shared: dict[str, Any] = {"size": c.size, "unit": self._unit(), "context": c.context, "min_size": c.min_size}
         made = chunking(c.strategy, c.options, overlap=overlap, **shared)
         if self.llm and Complete in made.needs:
@@ -284,12 +295,31 @@ class Job(Settings):
     def parsers(self) -> dict[str, str]:
         """What reads each format: the parser's version, and a hash of its settings where it has any."""
         settings = {name: digest(json.dumps(s, sort_keys=True))[:8] for name, s in self.parsing.items() if s}
-        return {name: parser_version(name) + (f"+{settings[name]}" if name in settings else "") for name in FORMATS}
+        versions = {name: parser_version(name) for name in FORMATS} | {
+            name: f"{name}-{(source_of(self.formats[name]['parser']) or '')[:8]}" for name in self.own_parsers
+        }
+        return {name: version + (f"+{settings[name]}" if name in settings else "") for name, version in versions.items()}
+
+    @cached_property
+    def own_parsers(self) -> dict[str, Parser]:
+        """The functions that `formats` names as `package.module:function`, by their format. Raises ConfigError."""
+        found = {name: own for name, given in self.formats.items() if (own := given.get("parser")) is not None}
+        return {name: _function(f"formats.{name}.parser", own) for name, own in found.items()}
+
+    @property
+    def own_modules(self) -> list[str]:
+        """The modules of what is the user's own: strategy, parsers, backend."""
+        own = [type(self.chunking.strategy)] if ":" in self.chunk.strategy else []
+        backend = [self.model.cls] if self.embed and ":" in self.embed.backend else []
+        return sorted({thing.__module__ for thing in (*own, *self.own_parsers.values(), *backend)})
 
     @property
     def text_parsers(self) -> list[str]:
-        """Those of `parsers` that give nothing but text, so that a stored text is all they would give."""
-        return [parser for name, parser in self.parsers.items() if not self.parsing.get(name, {}).get("images")]
+        """Those of `parsers` that give nothing but text, so that a stored text is all they would give. One of the user's may
+        give more.
+        """
+        more = {name for name, options in self.parsing.items() if options.get("images")} | self.own_parsers.keys()
+        return [parser for name, parser in self.parsers.items() if name not in more]
 
     def _unit(self) -> Any:
         if self.chunk.unit != "tokens":
@@ -303,11 +333,8 @@ class Job(Settings):
     def check(self) -> None:
         """Everything that can be wrong before a document is read. Raises ConfigError."""
         for name, options in self.formats.items():
-            if name not in FORMATS:
-                raise choose("a key of formats", name, FORMATS)
-            for key in options:
-                if key not in FORMATS[name].options:
-                    raise choose(f"a key of formats.{name}", key, FORMATS[name].options or ("none: it has no settings",))
+            if name not in self.own_parsers:
+                _check_options(name, options)
         if Embed in strategy(self.chunk.strategy, self.chunk.options).needs and not self.embed:
             raise ConfigError(f"the strategy {self.chunk.strategy!r} asks an embedding model; don't switch embedding off")
         _ = self.chunking.limit
@@ -363,6 +390,7 @@ class Job(Settings):
             "embed": self.embed and self._described(),
             "parsers": self.parsers,
             **({"llm": self.llm.described()} if self.llm and self.asks else {}),
+            **({"part_size": self.run.part_size} if self.run.part_size_mb != PART_SIZE_MB else {}),
         }
 
     def _described(self) -> dict[str, Any]:
@@ -389,6 +417,25 @@ def late(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, "chunk": chunk, "embed": {**embed, "pooling": "late"} if isinstance(embed, Mapping) else embed}
 
 
+def _check_options(name: str, options: Mapping[str, Any]) -> None:
+    if name not in FORMATS:
+        raise choose("a key of formats", name, FORMATS)
+    for key, value in options.items():
+        if key not in FORMATS[name].options:
+            raise choose(f"a key of formats.{name}", key, FORMATS[name].options or ("none: it has no settings",))
+        if value is not None:
+            checked(f"formats.{name}.{key}", value, OPTIONS.get(key, bool))
+
+
+def _function(key: str, name: Any) -> Any:
+    found = imported(name, key) if isinstance(name, str) and ":" in name else None
+    if not callable(found):
+        raise ConfigError(
+            f"{key} is {name!r}; it must name a function `parse(data, name, options)`, as package.module:function"
+        )
+    return found
+
+
 def source_of(name: str) -> str | None:
     """A hash of the module of a strategy that is not ours: another code makes another recipe."""
     if ":" not in name:
@@ -411,9 +458,23 @@ def load(source: str | Mapping[str, Any], overrides: Mapping[str, Any] | None = 
     return job
 
 
+class _Loader(yaml.SafeLoader):
+    """A key that is given twice is an error: YAML would take the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping. Raises YAMLError."""
+        keys = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        seen: set[Any] = set()
+        for key in keys:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is given twice", key.start_mark)
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else key)
+        return super().construct_mapping(node, deep)
+
+
 def _read(path: str) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise ConfigError(f"the job file {path!r} can't be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

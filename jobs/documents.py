@@ -6,7 +6,8 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain
+from functools import partial
+from itertools import chain, starmap
 from typing import Any
 
 import pyarrow as pa
@@ -18,16 +19,15 @@ from chunkmill.chunkers.finish import digest
 from chunkmill.chunkers.seams import VISIBLE, clean
 from chunkmill.io.corpus import fetch
 from chunkmill.io.parsers import Parsed, detect, parse
-from chunkmill.jobs import rows
-from chunkmill.jobs.backends import encoder
+from chunkmill.jobs import parts, rows
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.rows import KEPT, TOUCHED, Row
 from chunkmill.jobs.stored import stored
 
 NOTHING = Document("", "", "")
-FETCHES = 8  # files on their way while one is parsed
-PART_BYTES = 8 << 20  # text after which a stage hands on what it has
-PART_ROWS = 512
+FETCHES, FETCHED_BYTES = 8, 64 << 20  # files on their way while one is parsed, and what they have together
+BATCH_BYTES = 8 << 20  # text after which a stage hands on what it has
+BATCH_ROWS = 512
 
 Source = Mapping[str, Any]  # a row of schema plan.TODO
 Watch = Callable[[str], None]  # hears of a document of a source (its `Parsed.member`) before it is touched; may refuse it
@@ -40,11 +40,9 @@ def accept(member: str) -> None:
 def prepared(sources: Sequence[Source], job: Job, watch: Watch = accept) -> Iterator[pa.Table]:
     """The documents of the sources in tables of bounded size: parsed, and cut unless the strategy needs a model. Schema ROW."""
     fresh = fetched([s for s in sources if not s["ledger"]], job)
-    found = chain(
-        (row for source, data in fresh for row in documents(source, data, job, watch)),
-        stored([s for s in sources if s["ledger"]], job.output),
-    )
-    yield from (table(part, job) for part in parts(found))
+    parsed = starmap(partial(documents, job=job, watch=watch), fresh)  # which keeps no hold of the bytes
+    found = chain(chain.from_iterable(parsed), stored([s for s in sources if s["ledger"]], job.output))
+    yield from chain.from_iterable(map(partial(tables, job=job), batches(found, job)))
 
 
 def one(source: Source, job: Job, watch: Watch) -> Iterator[Row]:
@@ -54,13 +52,20 @@ def one(source: Source, job: Job, watch: Watch) -> Iterator[Row]:
     return documents(source, read(source, job.run.max_file_bytes), job, watch)
 
 
-def table(part: Sequence[Row], job: Job) -> pa.Table:
+def tables(batch: Sequence[Row], job: Job, skip: int = 0) -> Iterator[pa.Table]:
+    """Documents as one table; one that is too large as a table for each of its parts, without the `skip` first ones."""
+    if len(batch) == 1 and parts.too_large(batch[0], job):
+        return parts.divided(batch[0], job, skip)
+    return iter([table(batch, job)])
+
+
+def table(batch: Sequence[Row], job: Job) -> pa.Table:
     """Documents as a table, cut unless the strategy needs a model; what a model will read is there as its ids."""
     if job.chunking.needs:
-        return rows.table(part, None)
-    good = [r.document if r.document and VISIBLE.search(r.document.text) else NOTHING for r in part]
-    cut = rows.table(part, chunk_all(good, job.chunking, {}), with_forms=job.keeps_apart)
-    return rows.with_ids(cut, encoder(job.embed, job.model), late=job.embed.pooling == "late") if job.embed else cut
+        return rows.table([parts.bounded(row, job) for row in batch], None)
+    good = [r.document if r.document and VISIBLE.search(r.document.text) else NOTHING for r in batch]
+    cut = rows.table(batch, chunk_all(good, job.chunking, {}), with_forms=job.keeps_apart)
+    return parts.with_ids(cut, job)
 
 
 def fetched(sources: Sequence[Source], job: Job) -> Iterator[tuple[Source, bytes | DocumentError]]:
@@ -69,11 +74,16 @@ def fetched(sources: Sequence[Source], job: Job) -> Iterator[tuple[Source, bytes
         ahead: deque[tuple[Source, Future[bytes | DocumentError]]] = deque()
         for source in sources:
             ahead.append((source, pool.submit(read, source, job.run.max_file_bytes)))
-            if len(ahead) > FETCHES:
-                first, future = ahead.popleft()
-                yield first, future.result()
-        for first, future in ahead:
-            yield first, future.result()
+            while len(ahead) > FETCHES or sum(s["size"] or 0 for s, _ in ahead) > FETCHED_BYTES:
+                yield _taken(ahead)
+        while ahead:
+            yield _taken(ahead)
+
+
+def _taken(ahead: deque[tuple[Source, Future[bytes | DocumentError]]]) -> tuple[Source, bytes | DocumentError]:
+    """The first of them, of which nothing keeps hold here."""
+    source, future = ahead.popleft()
+    return source, future.result()
 
 
 def read(source: Source, limit_bytes: int) -> bytes | DocumentError:
@@ -93,6 +103,7 @@ def documents(source: Source, data: bytes | DocumentError, job: Job, watch: Watc
         yield _row(source, Parsed(""), content_hash, job)._replace(status=TOUCHED)
         return
     found = _parsed(data, source["uri"], job, watch)
+    del data  # the parser lets go of the bytes once all is parsed
     parsed = next(found, Parsed(""))
     ordinal = 0
     for following in found:
@@ -109,7 +120,7 @@ def failed(source: Source, error: DocumentError, job: Job, member: str = "", ord
 
 def _parsed(data: bytes, name: str, job: Job, watch: Watch) -> Iterator[Parsed]:
     """What the parser gives, and its failure as the last of it."""
-    found = attempt(parse, data, name, job.parsing, watch=watch)
+    found = attempt(parse, data, name, job.parsing, own=job.own_parsers, watch=watch)
     while not isinstance(found, DocumentError):
         outcome = attempt(next, found, None)
         if outcome is None:
@@ -118,7 +129,7 @@ def _parsed(data: bytes, name: str, job: Job, watch: Watch) -> Iterator[Parsed]:
             found = outcome
         else:
             yield outcome
-    format = attempt(detect, name, data)
+    format = attempt(detect, name, data, job.own_parsers)
     yield Parsed("", error=found, format="" if isinstance(format, DocumentError) else format)
 
 
@@ -145,15 +156,20 @@ def _row(source: Source, parsed: Parsed, content_hash: str, job: Job, ordinal: i
     return Row(values, Document(doc_id, uri, text, parsed.blocks, metadata), images=parsed.images)
 
 
-def parts(found: Iterable[Row]) -> Iterator[list[Row]]:
-    """Rows in lists of a bounded size."""
-    part: list[Row] = []
+def batches(found: Iterable[Row], job: Job) -> Iterator[list[Row]]:
+    """Rows in lists of a bounded size; a document that goes in parts is alone."""
+    batch: list[Row] = []
     size = 0
     for row in found:
-        part.append(row)
+        alone = parts.too_large(row, job)
+        if batch and alone:
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
         size += len(row.document.text) if row.document else 0
-        if size >= PART_BYTES or len(part) >= PART_ROWS:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+        del row  # its text is not to be held while the next one is read
+        if alone or size >= BATCH_BYTES or len(batch) >= BATCH_ROWS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

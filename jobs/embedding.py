@@ -40,7 +40,7 @@ class Embedder:
         self.since = self.since or time.perf_counter()
         done = self._done(batch)
         now = time.perf_counter()
-        self.tally.add.remote({"stage_s": now - self.since})  # from batch to batch: waiting counts
+        self.tally.add.remote({"embed_seconds": now - self.since})  # from batch to batch: waiting counts
         self.since = now
         return done
 
@@ -88,7 +88,7 @@ class Embedder:
     def _computed(self, texts: list[str], ids: list[Any]) -> Vectors:
         before = self.model.seconds
         vectors: Vectors = self.model.read(texts, [part.tolist() for part in ids] if self.model.reads_ids else ())
-        self.tally.add.remote({"embedded": len(vectors), "forward_s": self.model.seconds - before})
+        self.tally.add.remote({"embedded": len(vectors), "forward_seconds": self.model.seconds - before})
         return vectors
 
     def _late(self, batch: pa.Table) -> Made:
@@ -97,7 +97,8 @@ class Embedder:
         for group in grouped(rows.readings(batch)):
             before = self.model.seconds
             found += self.model.late(group)
-            self.tally.add.remote({"embedded": sum(map(len, found[-len(group) :])), "forward_s": self.model.seconds - before})
+            made = sum(map(len, found[-len(group) :]))
+            self.tally.add.remote({"embedded": made, "forward_seconds": self.model.seconds - before})
         vectors = np.concatenate(found) if sum(map(len, found)) else nothing().vectors
         return Made(vectors, [MADE] * len(vectors), [None] * len(vectors))
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 
@@ -22,7 +22,7 @@ import pyarrow as pa
 import ray.cloudpickle
 
 from chunkmill.chunkers.errors import DocumentError
-from chunkmill.jobs.child import Work
+from chunkmill.jobs.child import Come, Work
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.documents import Source, failed, prepared, table
 
@@ -124,10 +124,11 @@ def isolated(sources: Sequence[Source], job: Job) -> Iterator[pa.Table]:
         return
     todo = list(sources)
     while todo:
-        received: Counter[str] = Counter()
+        received: dict[str, Come] = defaultdict(Come)
         try:
             for part in _doing(Work(todo), job):
-                received.update(part["source"].to_pylist())
+                for source, status in zip(part["source"].to_pylist(), part["status"].to_pylist(), strict=True):
+                    received[source] = received[source].and_then([status])
                 yield part
             return
         except Died:
@@ -138,25 +139,26 @@ def isolated(sources: Sequence[Source], job: Job) -> Iterator[pa.Table]:
             died = yield from _one(source, job, received[source["uri"]])
 
 
-def _unfinished(sources: list[Source], received: Mapping[str, int]) -> list[Source]:
+def _unfinished(sources: list[Source], received: Mapping[str, Come]) -> list[Source]:
     """The sources from the last one on that anything came of: it may have had more to give."""
-    last = max((i for i, s in enumerate(sources) if received[s["uri"]]), default=0)
+    last = max((i for i, s in enumerate(sources) if s["uri"] in received), default=0)
     return sources[last:]
 
 
-def _one(source: Source, job: Job, received: int) -> Generator[pa.Table, None, bool]:
+def _one(source: Source, job: Job, received: Come) -> Generator[pa.Table, None, bool]:
     """What is left of a source, document by document; returns whether any of them killed the process."""
     refused: dict[str, DocumentError] = {}
     while True:
         try:
             for part in _doing(Work([source], True, received, refused), job):
-                received += len(part)
+                received = received.and_then(part["status"].to_pylist())
                 yield part
             return bool(refused)
         except Died as death:
-            error = DocumentError("unreadable" if death.reading and not received else death.kind, death.why)
+            error = DocumentError("unreadable" if death.reading and not any(received) else death.kind, death.why)
             if not death.at or death.at in refused or len(refused) >= MOST_DEATHS:
-                yield table([failed(source, error, job, REST if received else "", received)], job)
+                n = received.documents
+                yield table([failed(source, error, job, REST if n else "", n)], job)
                 return True
             refused[death.at] = error
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +22,8 @@ from chunkmill import __version__
 from chunkmill.chunkers.errors import TRANSIENT, RunError
 from chunkmill.io import recipes, runs
 from chunkmill.io.runs import Entry
-from chunkmill.io.storage import writable
-from chunkmill.io.table import Conflict
+from chunkmill.io.storage import locate, writable
+from chunkmill.io.table import Conflict, evolve
 from chunkmill.jobs import asking, cluster
 from chunkmill.jobs.asking import Asking
 from chunkmill.jobs.config import Job
@@ -28,16 +31,18 @@ from chunkmill.jobs.embedding import Embedder
 from chunkmill.jobs.llm import ended
 from chunkmill.jobs.meter import shared
 from chunkmill.jobs.plan import Plan, plan
-from chunkmill.jobs.publish import publish, recover, tidy
+from chunkmill.jobs.publish import TABLES, publish, recover, tidy
 from chunkmill.jobs.reuse import Gathered, gather
 from chunkmill.jobs.stages import prepare, write
-from chunkmill.jobs.tally import watched
+from chunkmill.jobs.tally import STAGES, watched
+from chunkmill.jobs.united import United, united
 from chunkmill.jobs.upkeep import new_id, vacuum
 
 BLOCKS_PER_CPU = 4
 BLOCK_SOURCES = 1_000  # the most sources in a block: what one task does at the least
 PLANS = 5  # how often a run plans anew because another committed first
 ORPHANED_S = 86_400  # with no retention: the age at which a file that no version names is nobody's
+LIBRARIES = ("ray", "pyarrow", "deltalake", "tiktoken", "torch", "sentence-transformers")
 ENOUGH = 100  # documents before the share of failures says anything
 
 
@@ -62,7 +67,8 @@ class Summary:
     size_bytes: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)  # of each kind of failure: a document and its message
-    seen: dict[str, int] = field(default_factory=dict)  # while it runs: documents, failed, embedded so far
+    seen: dict[str, float] = field(default_factory=dict)  # of `tally`, so far
+    stages: dict[str, float] = field(default_factory=dict)  # seconds: plan, publish; of all workers those of `tally.STAGES`
     seconds: float = 0.0
     versions: dict[str, int] = field(default_factory=dict)
 
@@ -70,6 +76,15 @@ class Summary:
     def documents(self) -> int:
         """Documents processed, in whatever state they ended."""
         return sum(self.statuses.values())
+
+    def correct(self, whole: United) -> None:
+        """Documents that seemed good and of which a part failed are failed ones."""
+        kinds = Counter(f"failed:{kind}" for kind, _ in whole.failed.values())
+        self.statuses.update(kinds)
+        self.statuses["ok"] -= kinds.total()
+        self.statuses += Counter()  # without what is now none
+        self.examples = {kind: f"{uri}: {why}" for uri, (kind, why) in whole.failed.items()} | self.examples
+        self.chunks -= whole.chunks
 
     @property
     def failed(self) -> int:
@@ -87,6 +102,7 @@ def run(job: Job, report: Report = lambda summary, plan: None) -> Summary:
     and RunError; one document's trouble is a row in the ledger.
     """
     run_id = new_id()
+    job = job.model_copy(update={"output": str(locate(job.output))})  # workers may stand in another folder
     for left in reversed(range(PLANS)):
         try:
             with cluster.told():
@@ -102,20 +118,27 @@ def run(job: Job, report: Report = lambda summary, plan: None) -> Summary:
 def _attempt(job: Job, run_id: str, report: Report) -> Summary:
     started = time.monotonic()
     recover(job.output, at_once=not job.run.retention_s)
+    for name in TABLES:
+        evolve(job.output, name)
     todo = plan(job)
     summary = _begun(run_id, job, todo)
-    report(summary, todo)
-    if len(todo.todo) or summary.adopted or todo.gone or todo.versions["documents"] is None:
+    summary.stages["plan"] = time.monotonic() - started
+    needed = bool(len(todo.todo) or summary.adopted or todo.gone or todo.versions["documents"] is None)
+    if needed:
         writable(job.output)
+    report(summary, todo)
+    if needed:
         recipes.save(job.output, job.recipe, job.describe())
         entries = process(job, todo, summary, partial(report, summary, todo))
+        whole = united(job, entries, run_id)
+        summary.correct(whole)
         _check(summary, job)
         cluster.connect(job.run.cpus)
-        files = [file for entry in entries for file in entry.files]
-        summary.versions = publish(
-            job, todo, run_id, files, [s for e in entries for s in e.touched], [s for e in entries for s in e.kept]
-        )
-        summary.seconds = time.monotonic() - started
+        processed = time.monotonic()
+        adopted = todo.adopted._replace(trimmed=[*todo.adopted.trimmed, *whole.trimmed])
+        touched, kept = ([s for e in entries for s in getattr(e, name)] for name in ("touched", "kept"))
+        summary.versions = publish(job, todo._replace(adopted=adopted), run_id, whole.files, touched, kept)
+        summary.seconds, summary.stages["publish"] = time.monotonic() - started, time.monotonic() - processed
         settle(job, todo, summary)
     else:
         runs.forget(job.output, run_id)  # of an attempt that came second to a run that did the same
@@ -165,14 +188,16 @@ def process(job: Job, plan: Plan, summary: Summary, report: Callable[[], None]) 
 
     meter = shared(job.llm, summary.run_id) if job.llm and job.asks else None
 
-    def seen(counts: Mapping[str, int]) -> None:
+    def seen(counts: Mapping[str, float]) -> None:
         summary.seen = dict(counts)
+        summary.stages |= {stage: counts[name] for stage in STAGES if (name := f"{stage}_seconds") in counts}
         summary.llm = ray.get(meter.read.remote()) if meter else {}
         report()
 
     with watched(seen) as tally:
         for row in flow(job, plan.todo, summary.run_id, resources, tally, known.refs, meter).iter_rows():
-            entries.append(entry := runs.entry(json.loads(row["entry"])))
+            entry = runs.entry(json.loads(row["entry"]))
+            entries.append(entry if meter else entry._replace(sources={}))  # of a million sources each is a dict
             summary.statuses.update(entry.statuses)
             summary.examples = dict(entry.examples) | summary.examples
             summary.vectors.update(json.loads(row["vectors"]))
@@ -218,8 +243,19 @@ def record(summary: Summary) -> dict[str, Any]:
         "statuses": dict(summary.statuses),
         "vectors": dict(+summary.vectors),
         "documents": summary.documents,
+        "stages": {stage: round(seconds, 3) for stage, seconds in summary.stages.items()},
         "version": __version__,
+        "libraries": libraries(),
     }
+
+
+def libraries() -> dict[str, str]:
+    """The versions of what the run stands on, where they are installed."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def flow(
@@ -234,8 +270,8 @@ def flow(
     """The stages as Ray Data sees them; one row a document from the first to the last."""
     arrow: dict[str, Any] = {"batch_format": "pyarrow"}
     _ = job.chunking, job.recipe, job.embedder  # resolved here once, and sent along
-    if ":" in job.chunk.strategy:  # the user's own module travels by value: workers may not find it
-        ray.cloudpickle.register_pickle_by_value(sys.modules[type(job.chunking.strategy).__module__])
+    for module in job.own_modules:  # the user's own travel by value: workers may not find them
+        ray.cloudpickle.register_pickle_by_value(sys.modules[module])
     parts = blocks(sources, resources.cpus)
     ds = ray.data.from_arrow(parts)
     ds = ds.map_batches(
@@ -243,7 +279,7 @@ def flow(
     )
     if meter:
         actors, calls = asking.pool(job, len(parts))
-        arguments = (job, meter, calls)
+        arguments = (job, meter, calls, tally)
         ds = ds.map_batches(
             Asking, batch_size=asking.DOCUMENTS, compute=actors, fn_constructor_args=arguments, num_cpus=0, **arrow
         )
@@ -257,7 +293,7 @@ def flow(
             **share,
             **arrow,
         )
-    return ds.map_batches(write, batch_size=None, fn_kwargs={"job": job, "run_id": run_id}, num_cpus=1, **arrow)
+    return ds.map_batches(write, batch_size=None, fn_kwargs={"job": job, "run_id": run_id, "tally": tally}, num_cpus=1, **arrow)
 
 
 def blocks(sources: pa.Table, cpus: int) -> list[pa.Table]:

@@ -56,7 +56,8 @@ class Progress:
 
     def _line(self, summary: Summary, plan: Plan, seconds: float) -> str:
         seen = summary.seen
-        parts = [f"{seen.get('documents', 0):,} documents read"]
+        speed = f" ({size / 1e6 / seconds:,.1f} MB/s)" if (size := seen.get("bytes", 0)) and seconds else ""
+        parts = [f"{seen.get('documents', 0):,} documents read{speed}"]
         if failed := seen.get("failed", 0):
             parts.append(f"{failed:,} failed")
         if calls := summary.llm.get("calls", 0) + summary.llm.get("cached", 0):
@@ -154,6 +155,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
         "vectors": dict(sorted((+summary.vectors).items())),
         "llm": {name: value for name, value in sorted(summary.llm.items()) if name != "stopped"},
         "size_bytes": summary.size_bytes,
+        "stages": {stage: round(seconds, 3) for stage, seconds in summary.stages.items()},
         "seconds": round(summary.seconds, 3),
         "versions": summary.versions,
     }

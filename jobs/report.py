@@ -169,6 +169,7 @@ def as_json(found: Report) -> dict[str, Any]:
         "largest": [dict(zip(("tokens", "chunks", "uri", "format", "bytes"), row, strict=True)) for row in found.largest],
         "recipes": {r: {"documents": n, "description": found.recipes[r]} for r, n in found.by_recipe.most_common()},
         "runs": found.runs,
+        "stages": stages(found),
         "change": found.change,
     }
 
@@ -195,6 +196,17 @@ def run_rows(found: Report) -> Iterator[dict[str, Any]]:
             "recipe": r.get("recipe", ""),
             "chunkmill": r.get("version", ""),
         }
+
+
+def stages(found: Report) -> dict[str, float]:
+    """Seconds of the stages in the last run that read documents: plan and publish, and of all workers the others."""
+    last: dict[str, float] = next((r["stages"] for r in reversed(found.runs) if "prepare" in r.get("stages", ())), {})
+    return last
+
+
+def stages_line(found: Report) -> str:
+    """The same in one line."""
+    return ", ".join(f"{stage} {seconds:,.1f} s" for stage, seconds in stages(found).items()) or "no run says"
 
 
 def change_line(change: Mapping[str, Any]) -> str:
@@ -224,6 +236,7 @@ def show(found: Report, console: Console) -> None:
         "chunks": f"{found.sizes.number:,} with {found.sizes.total:,} tokens, {found.with_vectors:,} with vectors",
         "tokens per chunk": sizes_line(found.sizes),
         "chunks per document": sizes_line(found.per_document),
+        "stages of the last run": stages_line(found),
         "last change": change_line(found.change),
     }
     grid = Table.grid(padding=(0, 2))

@@ -9,7 +9,7 @@ from typing import Any
 from chunkmill.jobs.charts import binned, doubled, histogram, meters
 from chunkmill.jobs.pages import cards, escape, grid, page
 from chunkmill.jobs.progress import duration
-from chunkmill.jobs.report import Report, by_format, change_line, plain, run_rows, sizes_line
+from chunkmill.jobs.report import Report, by_format, change_line, plain, run_rows, sizes_line, stages
 
 RUNS = 30  # in the table
 STATUS = {"ok": "ok", "empty": "empty", "failed": "failed"}
@@ -122,6 +122,11 @@ def _runs(found: Report) -> Iterator[str]:
     table = [_run(r) for r in run_rows(found)][:RUNS]
     note = f"The last {RUNS} of {len(found.runs):,}, newest first" if len(found.runs) > RUNS else "Newest first"
     yield grid(heads, table, caption=note, numbers=(3, 4, 5, 6, 7))
+    if took := stages(found):
+        yield "<h3>Where the time of the last run went</h3>"
+        yield "<p class=small>Seconds of all workers; <i>forward</i> is the part of <i>embed</i> that the model takes.</p>"
+        bars = meters({stage: round(seconds, 1) for stage, seconds in took.items()})
+        yield grid(("stage", "seconds", "share"), [[stage, n, bar] for stage, n, bar in bars], numbers=(1,))
 
 
 def _run(r: Mapping[str, Any]) -> list[str]:

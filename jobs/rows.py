@@ -20,6 +20,7 @@ from chunkmill.chunkers.places import rows as rows_of
 from chunkmill.chunkers.seams import VISIBLE
 from chunkmill.chunkers.structure import BREAK
 from chunkmill.io.parsers import Image
+from chunkmill.io.runs import PartRow
 from chunkmill.io.schema import CHUNKS, DOCUMENTS, IMAGES, block_rows, blocks_of
 from chunkmill.jobs.tokens import Encoder
 from chunkmill.jobs.windows import Ids, Reading, lists, spans
@@ -39,7 +40,9 @@ CHUNK = pa.struct([*OF_CHUNK, *OF_PLACE, *OF_VECTOR])
 OF_IMAGE = [f for f in IMAGES if f.name in {*Image._fields, "start", "end"} - {"span"}]
 IMAGE = pa.struct(OF_IMAGE)
 # `ordinal`: which document of its source it is, from 0; `last`: no more follow
-PLACE = [pa.field("ordinal", pa.int64()), pa.field("last", pa.bool_())]
+# `part`: of a row that is a part of a document, which; `whole`: of the row of a document that came in parts, what they hold
+WHOLE = pa.struct([pa.field("parts", pa.int64()), pa.field("chunks", pa.int64()), pa.field("tokens", pa.int64())])
+PLACE = [pa.field("ordinal", pa.int64()), pa.field("last", pa.bool_()), pa.field("part", pa.int64()), pa.field("whole", WHOLE)]
 # Of a document that the model reads whole: its ids, and the offset of the first character of each. Not written.
 TOKENS = pa.struct([pa.field("id", pa.int32()), pa.field("at", pa.int64())])
 MORE = [
@@ -50,7 +53,15 @@ MORE = [
 ROW = pa.schema([*OF_DOCUMENT, *PLACE, *MORE])
 
 
-TOUCHED, KEPT, LEFT = "touched", "kept", "left"  # statuses that are never written
+TOUCHED, KEPT, LEFT, PART = "touched", "kept", "left", "part"  # statuses that are never written
+
+
+class Whole(NamedTuple):
+    """Of a document that came in parts: how many, and what they hold together."""
+
+    parts: int
+    chunks: int
+    tokens: int
 
 
 class Row(NamedTuple):
@@ -63,6 +74,8 @@ class Row(NamedTuple):
     error: DocumentError | None = None
     images: Sequence[Image] = ()
     status: str = ""
+    part: int | None = None  # then the row is a PART of the document, and `document` that part
+    whole: Whole | None = None
 
 
 def table(
@@ -90,11 +103,13 @@ def _values(row: Row, outcome: Sequence[Chunk] | DocumentError) -> dict[str, Any
     status = row.status or ("failed" if error else "ok" if doc and VISIBLE.search(doc.text) else "empty")
     return {
         **row.values,
+        "part": row.part,
+        "whole": row.whole and row.whole._asdict(),
         "status": status,
         "error_kind": error.kind if error else None,
         "error": error.message if error else None,
         "text": doc.text if doc else None,
-        "blocks": block_rows(doc.blocks) if doc else None,
+        "blocks": block_rows(doc.blocks) if doc and row.status != PART else None,
         "metadata": list(doc.metadata.items()) if doc else list(error.metadata.items()) if error else None,
     }
 
@@ -286,12 +301,66 @@ def document_table(rows: pa.Table, recipe: str, run_id: str, *, keep_text: bool)
     offsets = np.asarray(column.offsets) - np.asarray(column.offsets)[0]
     totals = np.concatenate([[0], np.cumsum(sizes)])
     known = {name: rows[name] for name in rows.column_names}
-    known["n_chunks"] = pa.array(np.diff(offsets))
-    known["n_tokens"] = pa.array(totals[offsets[1:]] - totals[offsets[:-1]])
+    known["n_chunks"] = _with_parts(rows, "chunks", np.diff(offsets))
+    known["n_tokens"] = _with_parts(rows, "tokens", totals[offsets[1:]] - totals[offsets[:-1]])
     if not keep_text:
         known |= {name: pa.nulls(len(rows), DOCUMENTS.field(name).type) for name in ("text", "blocks")}
     known |= {"recipe": _same(recipe, len(rows)), "run_id": _same(run_id, len(rows))}
     return pa.table([known[f.name] for f in DOCUMENTS], schema=DOCUMENTS)
+
+
+def _with_parts(rows: pa.Table, name: str, own: Offsets) -> pa.Array:
+    """What each document has in its own row, and in its parts."""
+    return pc.add(pa.array(own, pa.int64()), pc.fill_null(pc.struct_field(rows["whole"].combine_chunks(), name), 0))
+
+
+def part_rows(rows: pa.Table) -> tuple[PartRow, ...]:
+    """Of the rows those of documents that came in parts, as the journal has them."""
+    known = rows.select(["doc_id", "source", "part", "whole", "error_kind", "error"]).to_pylist()
+    sizes = pc.list_value_length(rows["chunks"]).to_pylist()
+    return tuple(
+        PartRow(
+            row["doc_id"],
+            row["source"],
+            row["part"] if row["part"] is not None else -1,
+            row["whole"]["parts"] if row["whole"] else -1,
+            n or 0,
+            (row["error_kind"], row["error"]) if row["error_kind"] else (),
+        )
+        for row, n in zip(known, sizes, strict=True)
+        if row["part"] is not None or row["whole"]
+    )
+
+
+def textless(rows: pa.Table) -> pa.Table:
+    """The rows without their text and structure."""
+    for name in ("text", "blocks"):
+        rows = rows.set_column(ROW.get_field_index(name), ROW.field(name), pa.nulls(len(rows), ROW.field(name).type))
+    return rows
+
+
+def moved(rows: pa.Table, by: int, table: tuple[int, int], lines: int | None) -> pa.Table:
+    """Parts with the places that their chunks have in the whole, without text. `by` is added to offsets, `lines` to line
+    numbers (None: there are none), and `table` says up to where rows of a table begun in an earlier part go, and what is added.
+    """
+    flat, (until, more) = _flat(rows), table
+    inside = pc.less(flat.field("start"), until)
+    columns = {name: pc.add(flat.field(name), by) for name in ("start", "end")}
+    for name in ("row_start", "row_end"):
+        columns[name] = pc.if_else(inside, _plus(flat.field(name), more), flat.field(name))
+    for name in ("line_start", "line_end"):
+        columns[name] = pa.nulls(len(flat), pa.int32()) if lines is None else _plus(flat.field(name), lines)
+    tokens = rows["tokens"].combine_chunks()
+    if not tokens.null_count:
+        inner = tokens.flatten()
+        places = pa.StructArray.from_arrays([inner.field("id"), pc.add(inner.field("at"), by)], fields=list(TOKENS))
+        tokens = pa.LargeListArray.from_arrays(np.asarray(tokens.offsets), places)
+        rows = rows.set_column(ROW.get_field_index("tokens"), ROW.field("tokens"), tokens)
+    return textless(_changed(rows, **columns))
+
+
+def _plus(numbers: pa.Array, more: int) -> pa.Array:
+    return pc.add(numbers, pa.scalar(more, pa.int32()))
 
 
 def _same(value: str, n: int) -> pa.Array:

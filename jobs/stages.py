@@ -6,6 +6,7 @@ One row is one document in every stage. Nothing here knows how many workers ther
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import reduce
@@ -23,43 +24,53 @@ from chunkmill.jobs.isolation import isolated
 
 def prepare(batch: pa.Table, job: Job, tally: Any) -> Iterator[pa.Table]:
     """Listed sources → documents: read, parsed, and cut unless the strategy needs a model. Schema `rows.ROW`."""
+    since = time.perf_counter()
     for part in isolated(batch.to_pylist(), job):
-        tally.add.remote({"documents": len(part), "failed": pc.sum(pc.equal(part["status"], "failed")).as_py()})
+        documents = len(part) - (pc.sum(pc.equal(part["status"], rows.PART)).as_py() or 0)
+        failed = pc.sum(pc.equal(part["status"], "failed")).as_py()
+        size = pc.sum(part["size"].filter(part["last"])).as_py() or 0
+        took = time.perf_counter() - since
+        tally.add.remote({"documents": documents, "failed": failed, "bytes": size, "prepare_seconds": took})
         yield part
+        since = time.perf_counter()
 
 
 RESULT = pa.schema([("entry", pa.string()), ("vectors", pa.string())])  # both JSON
 
 
-def write(batch: pa.Table, job: Job, run_id: str) -> pa.Table:
+def write(batch: pa.Table, job: Job, run_id: str, tally: Any) -> pa.Table:
     """Documents → Parquet files that nobody sees yet; the result is the entry about them in the run's journal, and how many
     vectors came from where.
     """
+    since = time.perf_counter()
     outside = {status: pc.equal(batch["status"], status) for status in (rows.TOUCHED, rows.KEPT, rows.LEFT)}
     untouched, kept, _ = (pc.unique(batch["source"].filter(mask)).to_pylist() for mask in outside.values())
     inside = batch.filter(pc.invert(reduce(pc.or_, outside.values())))
-    files = _files(inside, job, run_id)
-    known = inside.select(["status", "error_kind", "uri", "error"]).to_pylist()
+    documents = inside.filter(pc.is_null(inside["part"]))
+    files = _files(inside, documents, job, run_id)
+    known = documents.select(["status", "error_kind", "uri", "error"]).to_pylist()
     entry = Entry(
         job.recipe,
         tuple(files),
-        _sources(inside),
+        _sources(documents),
         Counter(f"{d['status']}:{d['error_kind']}" if d["error_kind"] else d["status"] for d in known),
         {d["error_kind"]: f"{d['uri']}: {d['error']}" for d in reversed(known) if d["error_kind"]},
         sum(f.rows for f in files if f.table == "chunks"),
         pc.sum(inside["size"].filter(inside["last"])).as_py() or 0,
         tuple(untouched),
         tuple(kept),
+        rows.part_rows(inside),
     )
     runs.note(job.output, run_id, entry)
+    tally.add.remote({"chunks": entry.chunks, "write_seconds": time.perf_counter() - since})
     return pa.table([[json.dumps(runs.as_json(entry))], [json.dumps(rows.origins(inside))]], schema=RESULT)
 
 
-def _files(batch: pa.Table, job: Job, run_id: str) -> list[table.Written]:
+def _files(batch: pa.Table, documents: pa.Table, job: Job, run_id: str) -> list[table.Written]:
     made = {
         "chunks": rows.chunk_table(batch, job.recipe, run_id, job.embedder),
         "images": rows.image_table(batch, job.recipe, run_id),
-        "documents": rows.document_table(batch, job.recipe, run_id, keep_text=job.run.keep_text),
+        "documents": rows.document_table(documents, job.recipe, run_id, keep_text=job.run.keep_text),
     }
     return [file for name, data in made.items() if len(data) for file in table.write(job.output, name, data, run_id=run_id)]
 

@@ -1,4 +1,4 @@
-"""How far the stages are, counted by them while they work; for the eyes only, a retried task counts twice."""
+"""How far the stages are and how long they took, counted by them while they work; a retried task counts twice."""
 
 from __future__ import annotations
 
@@ -10,28 +10,43 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError
+from ray.util.metrics import Counter as Metric
 
 POLL_S = 1.0
 
 
+STAGES = ("prepare", "ask", "embed", "forward", "write")  # `forward` is the part of `embed` that the model takes
+METRICS = {  # of Ray, by what is counted here
+    "documents": "Documents read, in whatever state they ended.",
+    "failed": "Documents that failed.",
+    "bytes": "Bytes of sources that were read to their end.",
+    "chunks": "Chunks written; readers see them when the run commits.",
+    "embedded": "Texts that a model made a vector of.",
+} | {f"{stage}_seconds": f"Seconds that workers spent in the stage {stage}." for stage in STAGES}
+
+
 @ray.remote(num_cpus=0)
 class Tally:
-    """Sums of what the stages report, by name."""
+    """Sums of what the stages report, by name; also counters `chunkmill_<name>` of Ray's metrics."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self.metrics = {name: Metric(f"chunkmill_{name}", says) for name, says in METRICS.items()}
 
-    def add(self, counts: Mapping[str, int]) -> None:
+    def add(self, counts: Mapping[str, float]) -> None:
         """Add to the sums."""
-        self.counts.update(counts)
+        self.counts.update(counts)  # type: ignore[arg-type]
+        for name, value in counts.items():
+            if name in self.metrics and value > 0:
+                self.metrics[name].inc(value)
 
-    def read(self) -> dict[str, int]:
+    def read(self) -> dict[str, float]:
         """The sums so far."""
         return dict(self.counts)
 
 
 @contextmanager
-def watched(report: Callable[[Mapping[str, int]], None]) -> Iterator[Any]:
+def watched(report: Callable[[Mapping[str, float]], None]) -> Iterator[Any]:
     """A tally whose sums are reported every second, from a thread of this process, as long as the block lasts.
 
     Should its machine die, nothing is reported any more and the work goes on.

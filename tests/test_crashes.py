@@ -27,8 +27,6 @@ from chunkmill.io import runs, table
 from driver import begun, ended, ready
 from test_run import prose
 
-pytestmark = pytest.mark.long  # on a busy machine its cluster may not come up in time
-
 NODES = 1  # beside the head
 PAUSE_S = 0.15
 TARGETS = ("driver", "worker", "actor", "raylet")

@@ -158,7 +158,7 @@ def test_a_text_that_occurs_again_is_computed_once_in_an_actor(corpus: Path) -> 
     assert tally.counts["embedded"] == len(set(texts)) < len(texts)
     assert rows.origins(first) == {"made": len(set(texts)), "repeated": len(texts) - len(set(texts))}
     assert rows.origins(again) == {"repeated": len(texts)}
-    assert 0 < tally.counts["forward_s"] < 60
+    assert 0 < tally.counts["forward_seconds"] < 60
     for one, other in zip(vectors_of(first).values(), vectors_of(again).values(), strict=True):
         assert np.array_equal(one, other)
 
@@ -440,7 +440,7 @@ def test_code_of_a_models_own_runs_only_if_the_job_says_so(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("gpus", "settings", "expected"),
     [
-        (0, {}, (2, 2, {"num_cpus": 0}, "cpu", 1)),
+        (0, {}, (1, 2, {"num_cpus": 0}, "cpu", 1)),
         (1, {}, (1, 1, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
         (4, {}, (1, 4, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
         (2, {"num_gpus": 0.25}, (1, 8, {"num_gpus": 0.25, "num_cpus": 0}, "cuda", None)),

@@ -317,6 +317,14 @@ def test_every_run_leaves_a_record(ray_here, corpus, tmp_path):
     assert second["versions"] == {"chunks": 1, "documents": 1}
 
 
+def test_a_relative_output_is_in_the_folder_where_the_run_was_started(ray_here, corpus, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the workers' folder is another one
+
+    pipeline.run(job(corpus, "out"))
+
+    assert len(table.read(str(tmp_path / "out"), "documents")) == 12
+
+
 def test_small_files_of_one_run_are_put_together(ray_here, corpus, tmp_path):
     out = tmp_path / "out"
     pipeline.run(job(corpus, out))
