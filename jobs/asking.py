@@ -23,6 +23,7 @@ from chunkmill.jobs.config import Job
 from chunkmill.jobs.llm import UNASKED, Asker
 from chunkmill.jobs.meter import Remote
 from chunkmill.jobs.rows import LEFT
+from chunkmill.jobs.tally import count
 
 DOCUMENTS = 64  # that an actor has under way at the most, and the rows of a batch
 CALLS = 64  # under way in one actor
@@ -56,7 +57,7 @@ class Asking:
         if self.job.embed:
             encoder = backends.encoder(self.job.embedding, self.job.model)
             done = rows.with_ids(done, encoder, late=self.job.embedding.pooling == "late")
-        self.tally.add.remote({"ask_seconds": time.perf_counter() - since})
+        count(self.tally, {"ask_seconds": time.perf_counter() - since})
         return rows.with_status(done, LEFT, [left(o) for o in outcomes])
 
     def _cut(self, doc: Document) -> Outcome:

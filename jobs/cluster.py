@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import ray
-from ray.data import ActorPoolStrategy, DataContext
+from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
 from ray.data.exceptions import ExecutionTimeoutError
 from ray.exceptions import RayError, RayTaskError
 
@@ -124,12 +124,29 @@ def pool(resources: Resources, blocks: int, job: Job) -> tuple[ActorPoolStrategy
     if not backend(job.embed.backend).local:
         return ActorPoolStrategy(size=1), {"num_cpus": 0}, None, None
     gpu = job.resources.gpu
+    memory = _memory(gpu.memory_mb)
     if resources.gpus:
         fit = max(1, int(resources.gpus / gpu.num_gpus))
-        least, most = gpu.concurrency if isinstance(gpu.concurrency, tuple) else (gpu.concurrency or 1, gpu.concurrency or fit)
-        most = max(1, min(most, fit, blocks))
-        actors = ActorPoolStrategy(min_size=min(least, most), max_size=most)
-        return actors, {"num_gpus": gpu.num_gpus, "num_cpus": 0}, "cuda", None
+        actors = _actors(gpu.concurrency, min(fit, blocks), default=fit)
+        return actors, {"num_gpus": gpu.num_gpus, "num_cpus": gpu.num_cpus, **memory}, "cuda", None
     size = resources.cpus if resources.nodes == 1 else max(1, resources.cpus - 1)
-    actors = ActorPoolStrategy(min_size=1, max_size=min(size, blocks))  # a small night ends before a second one is up
-    return actors, {"num_cpus": 0 if resources.nodes == 1 else 0.5}, "cpu", 1
+    actors = _actors(gpu.concurrency, min(size, blocks), default=size)  # a small night ends before a second one is up
+    return actors, {"num_cpus": 0 if resources.nodes == 1 else 0.5, **memory}, "cpu", 1
+
+
+def _actors(asked: int | tuple[int, int] | None, most: int, *, default: int) -> ActorPoolStrategy:
+    """As many as asked for (or from so many to so many), no more than `most`."""
+    low, high = asked if isinstance(asked, tuple) else (asked or 1, asked or default)
+    high = max(1, min(high, most))
+    return ActorPoolStrategy(min_size=min(low, high), max_size=high)
+
+
+def tasks(job: Job) -> dict[str, Any]:
+    """What a task takes that prepares documents, and how many run at once."""
+    cpu = job.resources.cpu
+    at_once = {"compute": TaskPoolStrategy(size=cpu.concurrency)} if cpu.concurrency else {}
+    return {"num_cpus": cpu.num_cpus, **_memory(cpu.memory_mb), **at_once}
+
+
+def _memory(megabytes: int | None) -> dict[str, int]:
+    return {"memory": megabytes << 20} if megabytes else {}

@@ -153,15 +153,22 @@ class LlmSettings(Settings):
 
 
 class CpuSettings(Settings):
-    """`resources.cpu`: what a task takes that reads, parses and cuts."""
+    """`resources.cpu`: what a task takes that reads, parses and cuts, and how many of them run at once."""
 
     num_cpus: float = Field(default=1, gt=0)
+    memory_mb: int | None = Field(default=None, gt=0)
+    concurrency: int | None = Field(default=None, gt=0)
 
 
 class GpuSettings(Settings):
-    """`resources.gpu`: what an actor takes that embeds (a share of a GPU lets several have it), and how many there are."""
+    """`resources.gpu`: what an actor takes that embeds (a share of a GPU lets several have it), and how many there are.
+
+    Without a GPU `memory_mb` and `concurrency` hold for the actors that embed on CPUs.
+    """
 
     num_gpus: float = Field(default=1, gt=0, le=1)
+    num_cpus: float = Field(default=0, ge=0)
+    memory_mb: int | None = Field(default=None, gt=0)
     concurrency: Annotated[int, Field(gt=0)] | tuple[Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)]] | None = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -102,20 +103,29 @@ def documents(source: Source, data: bytes | DocumentError, job: Job, watch: Watc
     if content_hash == source["known_hash"]:
         yield _row(source, Parsed(""), content_hash, job)._replace(status=TOUCHED)
         return
-    found = _parsed(data, source["uri"], job, watch)
+    found = _timed(_parsed(data, source["uri"], job, watch))
     del data  # the parser lets go of the bytes once all is parsed
-    parsed = next(found, Parsed(""))
+    parsed, seconds = next(found, (Parsed(""), 0.0))
     ordinal = 0
     for following in found:
-        yield _row(source, parsed, content_hash, job, ordinal, last=False)
-        parsed, ordinal = following, ordinal + 1
-    yield _row(source, parsed, content_hash, job, ordinal)
+        yield _row(source, parsed, content_hash, job, ordinal, last=False, seconds=seconds)
+        (parsed, seconds), ordinal = following, ordinal + 1
+    yield _row(source, parsed, content_hash, job, ordinal, seconds=seconds)
 
 
 def failed(source: Source, error: DocumentError, job: Job, member: str = "", ordinal: int = 0, *, last: bool = True) -> Row:
     """The row of a document of which nothing is known but its error."""
     row = _row(source, Parsed("", error=error, member=member), "", job, ordinal, last=last)
     return row._replace(status=KEPT) if source["known"] and not ordinal and error.kind in TRANSIENT else row
+
+
+def _timed(found: Iterator[Parsed]) -> Iterator[tuple[Parsed, float]]:
+    """Each with the seconds that it took."""
+    since = time.perf_counter()
+    for parsed in found:
+        yield parsed, time.perf_counter() - since
+        del parsed  # a large text is not to be held while the next is read
+        since = time.perf_counter()
 
 
 def _parsed(data: bytes, name: str, job: Job, watch: Watch) -> Iterator[Parsed]:
@@ -133,7 +143,16 @@ def _parsed(data: bytes, name: str, job: Job, watch: Watch) -> Iterator[Parsed]:
     yield Parsed("", error=found, format="" if isinstance(format, DocumentError) else format)
 
 
-def _row(source: Source, parsed: Parsed, content_hash: str, job: Job, ordinal: int = 0, *, last: bool = True) -> Row:
+def _row(
+    source: Source,
+    parsed: Parsed,
+    content_hash: str,
+    job: Job,
+    ordinal: int = 0,
+    *,
+    last: bool = True,
+    seconds: float = 0.0,
+) -> Row:
     uri = source["uri"] + parsed.member
     doc_id = digest(source["uri"], parsed.member)
     values = {
@@ -148,6 +167,7 @@ def _row(source: Source, parsed: Parsed, content_hash: str, job: Job, ordinal: i
         "parser": job.parsers.get(parsed.format),
         "ordinal": ordinal,
         "last": last,
+        "seconds": seconds,
     }
     if parsed.error:
         return Row(values, None, parsed.error)

@@ -16,6 +16,7 @@ from chunkmill.chunkers.errors import DocumentError, attempt
 from chunkmill.jobs import backends, rows, windows
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.reuse import Known
+from chunkmill.jobs.tally import count
 
 SLAB = 8_192  # texts handed to the model at once: enough to sort by length, few enough to see it move
 LATE_TOKENS = 1 << 20  # of documents read whole, handed to the model at once
@@ -40,7 +41,7 @@ class Embedder:
         self.since = self.since or time.perf_counter()
         done = self._done(batch)
         now = time.perf_counter()
-        self.tally.add.remote({"embed_seconds": now - self.since})  # from batch to batch: waiting counts
+        count(self.tally, {"embed_seconds": now - self.since})  # from batch to batch: waiting counts
         self.since = now
         return done
 
@@ -88,7 +89,7 @@ class Embedder:
     def _computed(self, texts: list[str], ids: list[Any]) -> Vectors:
         before = self.model.seconds
         vectors: Vectors = self.model.read(texts, [part.tolist() for part in ids] if self.model.reads_ids else ())
-        self.tally.add.remote({"embedded": len(vectors), "forward_seconds": self.model.seconds - before})
+        count(self.tally, {"embedded": len(vectors), "forward_seconds": self.model.seconds - before})
         return vectors
 
     def _late(self, batch: pa.Table) -> Made:
@@ -98,7 +99,7 @@ class Embedder:
             before = self.model.seconds
             found += self.model.late(group)
             made = sum(map(len, found[-len(group) :]))
-            self.tally.add.remote({"embedded": made, "forward_seconds": self.model.seconds - before})
+            count(self.tally, {"embedded": made, "forward_seconds": self.model.seconds - before})
         vectors = np.concatenate(found) if sum(map(len, found)) else nothing().vectors
         return Made(vectors, [MADE] * len(vectors), [None] * len(vectors))
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
+from heapq import nlargest
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -33,7 +34,7 @@ from chunkmill.jobs.meter import shared
 from chunkmill.jobs.plan import Plan, plan
 from chunkmill.jobs.publish import TABLES, publish, recover, tidy
 from chunkmill.jobs.reuse import Gathered, gather
-from chunkmill.jobs.stages import prepare, write
+from chunkmill.jobs.stages import SLOWEST, prepare, write
 from chunkmill.jobs.tally import STAGES, watched
 from chunkmill.jobs.united import United, united
 from chunkmill.jobs.upkeep import new_id, vacuum
@@ -68,7 +69,10 @@ class Summary:
     statuses: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)  # of each kind of failure: a document and its message
     seen: dict[str, float] = field(default_factory=dict)  # of `tally`, so far
-    stages: dict[str, float] = field(default_factory=dict)  # seconds: plan, publish; of all workers those of `tally.STAGES`
+    stages: dict[str, float] = field(
+        default_factory=dict
+    )  # seconds: plan, publish; of all workers write and those of `tally.STAGES`
+    slowest: list[tuple[float, str, int]] = field(default_factory=list)  # to parse: seconds, URI, bytes of the source
     seconds: float = 0.0
     versions: dict[str, int] = field(default_factory=dict)
 
@@ -201,6 +205,8 @@ def process(job: Job, plan: Plan, summary: Summary, report: Callable[[], None]) 
             summary.statuses.update(entry.statuses)
             summary.examples = dict(entry.examples) | summary.examples
             summary.vectors.update(json.loads(row["vectors"]))
+            summary.slowest = nlargest(SLOWEST, [*summary.slowest, *map(tuple, json.loads(row["slowest"]))])
+            summary.stages["write"] = summary.stages.get("write", 0.0) + json.loads(row["seconds"])
             summary.chunks += entry.chunks
             summary.size_bytes += entry.size_bytes
             summary.touched += len(entry.touched)
@@ -274,9 +280,7 @@ def flow(
         ray.cloudpickle.register_pickle_by_value(sys.modules[module])
     parts = blocks(sources, resources.cpus)
     ds = ray.data.from_arrow(parts)
-    ds = ds.map_batches(
-        prepare, batch_size=None, fn_kwargs={"job": job, "tally": tally}, num_cpus=job.resources.cpu.num_cpus, **arrow
-    )
+    ds = ds.map_batches(prepare, batch_size=None, fn_kwargs={"job": job, "tally": tally}, **cluster.tasks(job), **arrow)
     if meter:
         actors, calls = asking.pool(job, len(parts))
         arguments = (job, meter, calls, tally)

@@ -170,6 +170,7 @@ def as_json(found: Report) -> dict[str, Any]:
         "recipes": {r: {"documents": n, "description": found.recipes[r]} for r, n in found.by_recipe.most_common()},
         "runs": found.runs,
         "stages": stages(found),
+        "slowest": [dict(zip(("seconds", "uri", "bytes"), row, strict=True)) for row in slowest(found)],
         "change": found.change,
     }
 
@@ -202,6 +203,11 @@ def stages(found: Report) -> dict[str, float]:
     """Seconds of the stages in the last run that read documents: plan and publish, and of all workers the others."""
     last: dict[str, float] = next((r["stages"] for r in reversed(found.runs) if "prepare" in r.get("stages", ())), {})
     return last
+
+
+def slowest(found: Report) -> list[tuple[float, str, int]]:
+    """Of the last run that read documents those that took their parser longest: seconds, URI, bytes of the source."""
+    return next(([*map(tuple, r["slowest"])] for r in reversed(found.runs) if r.get("slowest")), [])
 
 
 def stages_line(found: Report) -> str:

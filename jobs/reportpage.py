@@ -9,7 +9,7 @@ from typing import Any
 from chunkmill.jobs.charts import binned, doubled, histogram, meters
 from chunkmill.jobs.pages import cards, escape, grid, page
 from chunkmill.jobs.progress import duration
-from chunkmill.jobs.report import Report, by_format, change_line, plain, run_rows, sizes_line, stages
+from chunkmill.jobs.report import Report, by_format, change_line, plain, run_rows, sizes_line, slowest, stages
 
 RUNS = 30  # in the table
 STATUS = {"ok": "ok", "empty": "empty", "failed": "failed"}
@@ -22,7 +22,7 @@ SAYS = {
 def html(found: Report) -> str:
     """The page."""
     head = f"<header><h1>{escape(_name(found.dataset))}</h1><p class='soft small wrap'>{escape(found.dataset)}</p></header>"
-    parts = (_summary, _documents, _errors, _sizes, _largest, _runs, _recipes)
+    parts = (_summary, _documents, _errors, _sizes, _largest, _slowest, _runs, _recipes)
     return page(f"Report on {_name(found.dataset)}", [head, "<main>", *(p for part in parts for p in part(found)), "</main>"])
 
 
@@ -111,6 +111,13 @@ def _largest(found: Report) -> Iterator[str]:
             for tokens, chunks, uri, format, size in found.largest
         )
         yield grid(("document", "format", "chunks", "tokens", "bytes of its source"), rows, numbers=(2, 3, 4))
+
+
+def _slowest(found: Report) -> Iterator[str]:
+    if took := slowest(found):
+        yield "<h2>Slowest to parse in the last run</h2>"
+        rows = ([f"<span class=wrap>{escape(uri)}</span>", f"{seconds:,.3f}", f"{size:,}"] for seconds, uri, size in took)
+        yield grid(("document", "seconds", "bytes of its source"), rows, numbers=(1, 2))
 
 
 def _runs(found: Report) -> Iterator[str]:

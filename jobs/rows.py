@@ -42,7 +42,14 @@ IMAGE = pa.struct(OF_IMAGE)
 # `ordinal`: which document of its source it is, from 0; `last`: no more follow
 # `part`: of a row that is a part of a document, which; `whole`: of the row of a document that came in parts, what they hold
 WHOLE = pa.struct([pa.field("parts", pa.int64()), pa.field("chunks", pa.int64()), pa.field("tokens", pa.int64())])
-PLACE = [pa.field("ordinal", pa.int64()), pa.field("last", pa.bool_()), pa.field("part", pa.int64()), pa.field("whole", WHOLE)]
+# `seconds`: that its parser took
+PLACE = [
+    pa.field("ordinal", pa.int64()),
+    pa.field("last", pa.bool_()),
+    pa.field("seconds", pa.float64()),
+    pa.field("part", pa.int64()),
+    pa.field("whole", WHOLE),
+]
 # Of a document that the model reads whole: its ids, and the offset of the first character of each. Not written.
 TOKENS = pa.struct([pa.field("id", pa.int32()), pa.field("at", pa.int64())])
 MORE = [
@@ -102,6 +109,7 @@ def _values(row: Row, outcome: Sequence[Chunk] | DocumentError) -> dict[str, Any
     error = row.error or (outcome if isinstance(outcome, DocumentError) else None)
     status = row.status or ("failed" if error else "ok" if doc and VISIBLE.search(doc.text) else "empty")
     return {
+        "seconds": 0.0,
         **row.values,
         "part": row.part,
         "whole": row.whole and row.whole._asdict(),
@@ -260,6 +268,13 @@ def origins(rows: pa.Table) -> Counter[str]:
     flat = _flat(rows)
     found = [*flat.field("origin").to_pylist(), *flat.field("overflow").to_pylist()]
     return Counter(name for name in found if name)
+
+
+def slowest(rows: pa.Table, number: int) -> list[tuple[float, str, int]]:
+    """The documents that took their parser longest: seconds, URI and bytes of the source."""
+    parsed = rows.select(["seconds", "uri", "size"]).filter(pc.greater(rows["seconds"], 0))
+    found = parsed.take(pc.select_k_unstable(parsed, number, sort_keys=[("seconds", "descending")])).to_pylist()
+    return [(row["seconds"], row["uri"], row["size"] or 0) for row in found]
 
 
 def _flat(rows: pa.Table) -> pa.StructArray:

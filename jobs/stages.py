@@ -20,6 +20,7 @@ from chunkmill.io.runs import Entry
 from chunkmill.jobs import rows
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.isolation import isolated
+from chunkmill.jobs.tally import count
 
 
 def prepare(batch: pa.Table, job: Job, tally: Any) -> Iterator[pa.Table]:
@@ -30,17 +31,18 @@ def prepare(batch: pa.Table, job: Job, tally: Any) -> Iterator[pa.Table]:
         failed = pc.sum(pc.equal(part["status"], "failed")).as_py()
         size = pc.sum(part["size"].filter(part["last"])).as_py() or 0
         took = time.perf_counter() - since
-        tally.add.remote({"documents": documents, "failed": failed, "bytes": size, "prepare_seconds": took})
+        count(tally, {"documents": documents, "failed": failed, "bytes": size, "prepare_seconds": took})
         yield part
         since = time.perf_counter()
 
 
-RESULT = pa.schema([("entry", pa.string()), ("vectors", pa.string())])  # both JSON
+SLOWEST = 10
+RESULT = pa.schema([(name, pa.string()) for name in ("entry", "vectors", "slowest", "seconds")])  # all JSON
 
 
 def write(batch: pa.Table, job: Job, run_id: str, tally: Any) -> pa.Table:
-    """Documents → Parquet files that nobody sees yet; the result is the entry about them in the run's journal, and how many
-    vectors came from where.
+    """Documents → Parquet files that nobody sees yet; the result is the entry about them in the run's journal, how many
+    vectors came from where, which documents took longest to parse, and the seconds of this.
     """
     since = time.perf_counter()
     outside = {status: pc.equal(batch["status"], status) for status in (rows.TOUCHED, rows.KEPT, rows.LEFT)}
@@ -62,8 +64,10 @@ def write(batch: pa.Table, job: Job, run_id: str, tally: Any) -> pa.Table:
         rows.part_rows(inside),
     )
     runs.note(job.output, run_id, entry)
-    tally.add.remote({"chunks": entry.chunks, "write_seconds": time.perf_counter() - since})
-    return pa.table([[json.dumps(runs.as_json(entry))], [json.dumps(rows.origins(inside))]], schema=RESULT)
+    took = time.perf_counter() - since
+    count(tally, {"chunks": entry.chunks, "write_seconds": took})
+    results = runs.as_json(entry), rows.origins(inside), rows.slowest(documents, SLOWEST), took
+    return pa.table([[json.dumps(result)] for result in results], schema=RESULT)
 
 
 def _files(batch: pa.Table, documents: pa.Table, job: Job, run_id: str) -> list[table.Written]:

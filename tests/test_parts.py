@@ -25,6 +25,7 @@ from chunkmill.io.parsers import parse
 from chunkmill.jobs import documents, isolation, parts, pipeline, plan, rows, stages, united
 from chunkmill.jobs.config import Job, load
 from chunkmill.jobs.rows import Row
+from counted import Tally
 
 WORDS = ["lamp", "oil", "wick", "tide", "fog", "bell", "harbour", "chart", "anchor", "mast", "storm", "keeper", "signal"]
 SIZE_MB = 0.004  # some 4,000 characters
@@ -105,7 +106,7 @@ def sources(source: Path) -> list[dict[str, Any]]:
 
 def prepared(this: Job, source: Path) -> list[dict[str, Any]]:
     found = pa.concat_tables([rows.ROW.empty_table(), *documents.prepared(sources(source), this)])
-    return found.to_pylist()
+    return found.drop_columns(["seconds"]).to_pylist()
 
 
 def chunks_of(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -405,7 +406,7 @@ def test_a_part_whose_process_dies_once_comes_once(tmp_path: Path, child: None) 
 def stored(this: Job, tables: Sequence[pa.Table], run_id: str = "dead") -> list[runs.Entry]:
     """What a run writes of these tables."""
     for each in tables:
-        stages.write(each, this, run_id)
+        stages.write(each, this, run_id, Tally())
     return runs.journal(this.output, run_id)
 
 

@@ -57,6 +57,7 @@ def test_the_numbers_are_those_of_the_tables(dataset, monkeypatch, capsys):
     sizes = [c["n_tokens"] for c in chunks]
     assert found["documents"] == {s: sum(r["status"] == s for r in ledger) for s in ("ok", "empty", "failed")}
     assert found["chunks"]["tokens"]["total"] == sum(sizes)
+    assert found["slowest"][0]["seconds"] >= found["slowest"][-1]["seconds"] > 0
     assert set(found["stages"]) == {"plan", "prepare", "write", "publish"}
     assert found["chunks"]["tokens"]["median"] == int(np.quantile(sizes, 0.5, method="inverted_cdf"))
     assert found["chunks_per_document"]["number"] == sum(r["status"] == "ok" for r in ledger)

@@ -20,6 +20,7 @@ from chunkmill.io.table import Conflict
 from chunkmill.jobs import documents, pipeline, publish, stages
 from chunkmill.jobs.plan import plan
 from chunkmill.jobs.upkeep import new_id, vacuum
+from counted import Tally
 from test_run import chunks_of, job, ledger_of, prose
 
 
@@ -202,7 +203,7 @@ def test_of_a_source_that_was_half_written_nothing_is_taken_or_doubled(ray_here,
     *parts, _ = documents.prepared(plan(this).todo.to_pylist(), this)
     assert len(parts) > 2
     for part in [*parts, parts[0]]:  # one of them twice, as by a task whose result was lost
-        stages.write(part, this, "20260101T000000-dead")
+        stages.write(part, this, "20260101T000000-dead", Tally())
 
     summary = pipeline.run(this)
 
@@ -407,7 +408,7 @@ def test_files_of_a_run_that_may_be_at_work_are_not_vacuumed(ray_here, corpus, t
         path.write_text(prose(int(path.stem) + 50))
     listed = plan(this).todo.to_pylist()
     for run_id, source in ((new_id(), listed[0]), ("20200101T000000-dead", listed[1])):
-        stages.write(pa.concat_tables(documents.prepared([source], this)), this, run_id)
+        stages.write(pa.concat_tables(documents.prepared([source], this)), this, run_id, Tally())
     files = {run_id: [f.path for e in runs.journal(str(out), run_id) for f in e.files] for run_id in runs.unfinished(str(out))}
     for path in out.rglob("*.parquet"):
         os.utime(path, (1, 1))
