@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from chunkmill.chunkers.api import chunking
 from chunkmill.chunkers.base import Complete, Embed
@@ -69,6 +78,16 @@ class Prompts(Settings):
     query: str | None = None
 
 
+def variable(value: str) -> str:
+    """The name of an environment variable, as far as it can be one: a key that was pasted there is not."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError("give the name of the environment variable that holds the key, such as OPENAI_API_KEY, not the key")
+    return value
+
+
+Variable = Annotated[str, AfterValidator(variable)]
+
+
 class EmbedSettings(Settings):
     """`embed`: the model the vectors come from, and how it is used."""
 
@@ -84,7 +103,7 @@ class EmbedSettings(Settings):
     batch_tokens: int | None = Field(default=None, gt=0)
     # of an endpoint
     base_url: str | None = None
-    key_env: str = "OPENAI_API_KEY"
+    key_env: Variable = "OPENAI_API_KEY"
     tokenizer: str | None = None
     dimensions: int | None = Field(default=None, gt=0)
     batch_texts: int = Field(default=256, gt=0)
@@ -106,7 +125,7 @@ class LlmSettings(Settings):
 
     base_url: str
     model: str
-    key_env: str = "OPENAI_API_KEY"
+    key_env: Variable = "OPENAI_API_KEY"
     requests_per_minute: float | None = Field(default=None, gt=0)
     tokens_per_minute: float | None = Field(default=None, gt=0)
     max_spend: float | None = Field(default=None, ge=0)
@@ -119,6 +138,13 @@ class LlmSettings(Settings):
     max_tokens: int = Field(default=2048, gt=0)
     temperature: float = Field(default=0.0, ge=0)
     parameters: dict[str, Any] = {}
+
+    @field_validator("parameters")
+    @classmethod
+    def _more(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := [name for name in ("model", "messages", "stream", "n") if name in value]:
+            raise ValueError(f"{taken[0]} is set by the run itself; drop it")
+        return value
 
     @property
     def url(self) -> str:
@@ -509,7 +535,10 @@ def _message(error: Any) -> str:
         return f"chunk.overlap is {error['input']!r}; it must be a whole number of units or a share like '15%'"
     if error["type"] in ("model_type", "dict_type"):
         return f"{place} is {error['input']!r}; it holds settings of its own, such as {EXAMPLES.get(place, '{key: value}')}"
-    return f"{place} is {error['input']!r}: {error['msg'][:1].lower()}{error['msg'][1:]}"
+    said = error["msg"].removeprefix("Value error, ")
+    if place.endswith("key_env"):  # what was given may be the key
+        return f"{place}: {said}"
+    return f"{place} is {error['input']!r}: {said[:1].lower()}{said[1:]}"
 
 
 PARTS: dict[str, type[BaseModel]] = {

@@ -91,7 +91,7 @@ class Meter:
             if (cap := self.settings.max_spend) is not None:
                 self._expire(now)
                 if self.spent + cost > cap:
-                    self._stop("spend", f"llm.max_spend ({cap:g}) is reached: {self.spent:.4g} is spent")
+                    self._stop("spend", self._capped(cap, cost))
                     return Turn("stop")
                 if self.spent + cost + sum(o.cost for o in self.open.values()) > cap:
                     return Turn("wait", RECHECK_S)
@@ -151,6 +151,11 @@ class Meter:
         with self.lock:
             self._expire(self.clock())
             return {**self.counts, "spend": round(self.spent, 6), "stopped": self.stopped}
+
+    def _capped(self, cap: float, cost: float) -> str:
+        if cost > cap:
+            return f"llm.max_spend ({cap:g}) is less than one call may cost ({cost:.4g}, with llm.max_tokens of answer)"
+        return f"llm.max_spend ({cap:g}) is reached: {self.spent:.4g} is spent"
 
     def _stop(self, kind: str, message: str) -> None:
         self.stopped = self.stopped or (kind, message)

@@ -162,7 +162,7 @@ def _check(summary: Summary, job: Job) -> None:
     """A run that went wrong is not published; what it has finished stays in its journal."""
     _check_share(summary, job)
     passing = sum(summary.statuses[f"failed:{kind}"] for kind in TRANSIENT)
-    if passing and passing == summary.documents and not (summary.unchanged or summary.gone or summary.kept):
+    if passing and passing == summary.documents and not (summary.unchanged or summary.gone or summary.kept or summary.touched):
         raise RunError(f"every document failed, nothing was published; the first: {next(iter(summary.examples.values()))}")
 
 

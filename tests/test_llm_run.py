@@ -260,6 +260,43 @@ def test_a_strategy_that_asks_both_models_gets_both_and_vectors(corpus, tmp_path
     assert max(abs(a - b) for a, b in zip(row["vector"], expected.tolist(), strict=True)) < 1e-4
 
 
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"key_env": "sk-proj-abcdef"}, "llm.key_env: give the name of the environment variable"),
+        ({"parameters": {"stream": True}}, "stream is set by the run itself"),
+    ],
+)
+def test_settings_that_would_spoil_every_call_are_refused(settings, says):
+    llm = {"base_url": "http://127.0.0.1:1/v1", "model": "m", **settings}
+
+    with pytest.raises(ConfigError, match=says) as refused:
+        load({"input": "docs", "output": "out", "llm": llm})
+
+    assert "abcdef" not in str(refused.value), "it may be the key"
+
+
+def test_a_cap_below_one_call_says_so(corpus, tmp_path):
+    with served() as stub, pytest.raises(RunError, match=r"less than one call may cost"):
+        pipeline.run(job(corpus, tmp_path / "out", stub, llm={"price_out": 1000.0, "max_spend": 0.9}))
+
+
+def test_documents_that_stay_unanswered_do_not_end_a_run_in_which_others_were_only_touched(corpus, tmp_path):
+    bad = "silent"
+    (corpus / "bad.txt").write_text(f"A {bad} keeper climbs the tower. " * 20)
+
+    def answer(prompt, before):
+        return Reply(status=500) if bad in prompt else good(prompt, before)
+
+    given = {"llm": {"max_attempts": 1}, "run": {"verify": True}}
+    with served(answer) as stub:
+        first = pipeline.run(job(corpus, tmp_path / "out", stub, **given))
+        second = pipeline.run(job(corpus, tmp_path / "out", stub, **given))
+
+    assert first.statuses["failed:unanswered"] == second.statuses["failed:unanswered"] == 1
+    assert second.touched == first.documents - 1
+
+
 def test_summaries_are_parents_in_the_dataset(corpus, tmp_path):
     levels = [{"strategy": "summaries", "size": 2048, "least_tokens": 5}, {"strategy": "recursive", "size": 100}]
     with served() as stub:
