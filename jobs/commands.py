@@ -179,6 +179,8 @@ def preview(
         print(f"{len(seen):,} {'document' if len(seen) == 1 else 'documents'}: {html}", file=sys.stderr)
     else:
         look.show(seen, chunks, Console())
+    if all(cut.error for document in seen for cut in document.cuts):
+        raise typer.Exit(1)
 
 
 def report(

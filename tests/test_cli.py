@@ -240,4 +240,4 @@ def test_a_file_that_is_not_there_or_cannot_be_read_is_said_once(folder):
     seen = chunkmill("preview", str(folder / "docs" / "a.pdf"), "--no-embed")
 
     assert (done.returncode, done.stderr.strip().rpartition(": ")[2]) == (2, "there is no such file")
-    assert seen.stdout.count("corrupt") == 1
+    assert (seen.returncode, seen.stdout.count("corrupt")) == (1, 1)
