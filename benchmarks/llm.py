@@ -29,9 +29,10 @@ from chunkmill.chunkers.api import chunk_all, chunking
 from chunkmill.chunkers.base import Complete, Document
 from chunkmill.jobs import pipeline
 from chunkmill.jobs.answers import Answers
-from chunkmill.jobs.config import LlmSettings, load
+from chunkmill.jobs.config import load
 from chunkmill.jobs.llm import Asker, post
 from chunkmill.jobs.meter import Meter
+from chunkmill.jobs.settings import LlmSettings
 
 SENTENCE = "The keeper of light {i} writes number {j} into the log and trims the wick before the boat comes back with oil. "
 PER_DOCUMENT = 20

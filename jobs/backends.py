@@ -21,7 +21,7 @@ from chunkmill.jobs.models import Window
 from chunkmill.jobs.windows import Reading
 
 if TYPE_CHECKING:
-    from chunkmill.jobs.config import EmbedSettings
+    from chunkmill.jobs.settings import EmbedSettings
 
 ENDPOINT_LIMIT, ENDPOINT_TOKENIZER = 8_191, "cl100k_base"  # what OpenAI's models read, and count by
 VERSION = 1  # of how vectors are made here: another one, and none of before is reused

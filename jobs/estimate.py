@@ -22,9 +22,10 @@ from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.measure import tokenizer
 from chunkmill.chunkers.seams import VISIBLE
 from chunkmill.jobs.answers import Answers
-from chunkmill.jobs.config import DEFAULT_TOKENIZER, Job
+from chunkmill.jobs.config import Job
 from chunkmill.jobs.documents import accept, one
 from chunkmill.jobs.llm import key_of
+from chunkmill.jobs.settings import DEFAULT_TOKENIZER
 
 SAMPLED, SAMPLED_CHARS = 20, 2_000_000  # sources, and text of them, that are read
 SAYS = "from {sampled} of {sources} sources, with answers of the usual length and tokens of {unit}"

@@ -26,6 +26,7 @@ from chunkmill.io.storage import locate
 from chunkmill.jobs import config
 from chunkmill.jobs.pages import shown
 from chunkmill.jobs.plan import datasets
+from chunkmill.jobs.settings import DEFAULT_MODEL
 
 UNKNOWN = "no known name"
 PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./~+ -]*[A-Za-z0-9_./~+-]")
@@ -213,11 +214,11 @@ def _clutter(found: Look) -> str:
 def _embedding(embeds: bool) -> Iterator[str]:
     if embeds:
         yield "embed:  # `embed: null` writes chunks without vectors"
-        yield f"  model: {config.DEFAULT_MODEL}  # a hub id or a local folder; small and fast, English"
+        yield f"  model: {DEFAULT_MODEL}  # a hub id or a local folder; small and fast, English"
         return
     yield "embed: null  # no vectors: the default model can't be had here. With one:"
     yield '# embed:  # pip install "chunkmill[embed]", and the model on this machine or reachable'
-    yield f"#   model: {config.DEFAULT_MODEL}  # a hub id or a local folder"
+    yield f"#   model: {DEFAULT_MODEL}  # a hub id or a local folder"
 
 
 def _formats(found: Look) -> Iterator[str]:

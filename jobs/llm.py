@@ -30,7 +30,7 @@ from chunkmill.jobs.answers import Answer, Answers
 from chunkmill.jobs.meter import Gate
 
 if TYPE_CHECKING:
-    from chunkmill.jobs.config import LlmSettings
+    from chunkmill.jobs.settings import LlmSettings
 
 AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 REFUSED = (400, 413, 422)  # may be one prompt's fault

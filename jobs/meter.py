@@ -13,7 +13,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 if TYPE_CHECKING:
-    from chunkmill.jobs.config import LlmSettings
+    from chunkmill.jobs.settings import LlmSettings
 
 MINUTE = 60.0
 RECHECK_S = 0.2  # how soon one asks again whose call may still be paid for, once others have cost less than they might
@@ -239,7 +239,7 @@ def shared(settings: LlmSettings, run_id: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _shared(settings: str, run_id: str) -> Any:
-    from chunkmill.jobs.config import LlmSettings
+    from chunkmill.jobs.settings import LlmSettings
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options: dict[str, Any] = {"name": f"chunkmill-llm-{run_id}", "get_if_exists": True, "num_cpus": 0}

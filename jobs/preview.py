@@ -19,8 +19,9 @@ from chunkmill.chunkers.strategies import SHARED
 from chunkmill.io.corpus import list_sources
 from chunkmill.jobs import backends, config, documents
 from chunkmill.jobs.charts import NO_SIZES, Sizes
-from chunkmill.jobs.config import DEFAULT_TOKENIZER, Job
+from chunkmill.jobs.config import Job
 from chunkmill.jobs.pages import shown
+from chunkmill.jobs.settings import DEFAULT_TOKENIZER
 
 COLOURS = ("cyan", "green", "yellow", "magenta")
 JOB_FILES = (".yaml", ".yml")

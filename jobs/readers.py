@@ -14,9 +14,10 @@ from chunkmill.chunkers.base import Document, Offsets, Vectors
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.io.storage import locate
 from chunkmill.jobs import backends, metrics, rows
-from chunkmill.jobs.config import EmbedSettings, Job
+from chunkmill.jobs.config import Job
 from chunkmill.jobs.isolation import isolated
 from chunkmill.jobs.plan import TODO, listed
+from chunkmill.jobs.settings import EmbedSettings
 
 SLAB = 512  # texts embedded between two signs of life
 WHOLE = {"strategy": "document", "size": 1 << 40, "unit": "chars", "overlap": 0}

@@ -12,7 +12,7 @@ from chunkmill.chunkers.base import Vectors
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.io import recipes, table
 from chunkmill.jobs import backends, ranking
-from chunkmill.jobs.config import EmbedSettings
+from chunkmill.jobs.settings import EmbedSettings
 
 SHOWN = ["chunk_id", "parent_id", "uri", "heading_path", "page_start", "start", "end", "text", "recipe"]
 

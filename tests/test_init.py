@@ -91,7 +91,7 @@ def test_the_dataset_goes_beside_the_folder(source, output):
 
 
 def test_without_a_model_it_says_how_to_have_vectors(tmp_path, monkeypatch):
-    monkeypatch.setattr(init.config, "DEFAULT_MODEL", str(tmp_path))
+    monkeypatch.setattr(init, "DEFAULT_MODEL", str(tmp_path))
 
     job, text = made(tmp_path, {"a.txt": 10})
 

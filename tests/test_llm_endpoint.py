@@ -10,9 +10,9 @@ from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError
 from chunkmill.jobs import answers as kept
 from chunkmill.jobs import llm
 from chunkmill.jobs.answers import Answer, Answers
-from chunkmill.jobs.config import LlmSettings
 from chunkmill.jobs.llm import UNANSWERED, UNASKED, Asker
 from chunkmill.jobs.meter import Meter
+from chunkmill.jobs.settings import LlmSettings
 from endpoint_stub import KEY, MODEL, Reply, error, good, served
 
 YES = Reply('{"ok": true}')
