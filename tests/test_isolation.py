@@ -142,7 +142,7 @@ def test_what_the_process_gives_is_what_plain_functions_give(tmp_path):
         pa.concat_tables(isolated(sources, job(folder, isolate=isolate))).sort_by("uri") for isolate in (True, False)
     )
 
-    assert apart.equals(here)
+    assert apart.drop_columns("seconds").equals(here.drop_columns("seconds"))
 
 
 def test_the_process_goes_when_its_parent_is_killed(tmp_path):
