@@ -198,7 +198,7 @@ def process(job: Job, plan: Plan, summary: Summary, report: Callable[[], None]) 
         summary.llm = ray.get(meter.read.remote()) if meter else {}
         report()
 
-    with watched(seen) as tally:
+    with watched(summary.run_id, seen) as tally:
         for row in flow(job, plan.todo, summary.run_id, resources, tally, known.refs, meter).iter_rows():
             entry = runs.entry(json.loads(row["entry"]))
             entries.append(entry if meter else entry._replace(sources={}))  # of a million sources each is a dict

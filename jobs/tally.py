@@ -28,11 +28,13 @@ METRICS = {  # of Ray, by what is counted here
 
 @ray.remote(num_cpus=0)
 class Tally:
-    """Sums of what the stages report, by name; also counters `chunkmill_<name>` of Ray's metrics."""
+    """Sums of what the stages report, by name; also counters `chunkmill_<name>` of Ray's metrics, labelled with the run."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_id: str) -> None:
         self.counts: Counter[str] = Counter()
-        self.metrics = {name: Metric(f"chunkmill_{name}", says) for name, says in METRICS.items()}
+        self.metrics = {name: Metric(f"chunkmill_{name}", says, ("run",)) for name, says in METRICS.items()}
+        for metric in self.metrics.values():
+            metric.set_default_tags({"run": run_id})
 
     def add(self, counts: Mapping[str, float]) -> None:
         """Add to the sums."""
@@ -54,12 +56,12 @@ def count(tally: Any, counts: Mapping[str, float]) -> None:
 
 
 @contextmanager
-def watched(report: Callable[[Mapping[str, float]], None]) -> Iterator[Any]:
+def watched(run_id: str, report: Callable[[Mapping[str, float]], None]) -> Iterator[Any]:
     """A tally whose sums are reported every second, from a thread of this process, as long as the block lasts.
 
     Should its machine die, nothing is reported any more and the work goes on.
     """
-    tally = Tally.remote()
+    tally = Tally.remote(run_id)
     done = threading.Event()
 
     def say() -> None:
