@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -422,3 +423,22 @@ def test_files_of_a_run_that_may_be_at_work_are_not_vacuumed(ray_here, corpus, t
     assert runs.unfinished(str(out)) == [young]
     assert pipeline.run(this).adopted == 1
     settled(out)
+
+
+def test_a_dataset_of_an_earlier_version_goes_on(ray_here, corpus, tmp_path):
+    out = tmp_path / "out"
+    pipeline.run(job(corpus, out))
+    before = {c["chunk_id"]: c["text"] for c in chunks_of(out)}
+    for name, lacking in (("chunks", ["row_start", "forms", "embedder"]), ("documents", ["parser"])):
+        older = table.read(str(out), name).drop_columns(lacking)
+        deltalake.write_deltalake(str(out / name), older, mode="overwrite", schema_mode="overwrite")
+    (corpus / "03.txt").write_text(prose(99))
+
+    summary = pipeline.run(job(corpus, out))
+
+    assert (summary.changed, summary.unchanged) == (1, 11)
+    after = {c["chunk_id"]: c for c in chunks_of(out)}
+    assert {"row_start", "forms", "embedder"} <= set(next(iter(after.values())))
+    kept = {name for name, chunk in after.items() if not chunk["uri"].endswith("03.txt")}
+    assert {name: after[name]["text"] for name in kept} == {name: before[name] for name in kept}
+    assert len(kept) > 11
