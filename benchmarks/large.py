@@ -3,15 +3,14 @@
     python benchmarks/large.py                       # make bench-large: a text of 2 GB, no vectors
     python benchmarks/large.py --mb 200 --format csv
 
-The run is a process of its own. Memory is sampled each half second over all processes below it: the largest one, the sum of
-what is not shared, and what lies in /dev/shm. Afterwards the chunks are held against the text: each is a slice of it, together
+The run is a process of its own. Memory is sampled each half second over all processes below it, without what is shared: the
+largest one, and the sum. Afterwards the chunks are held against the text: each is a slice of it, together
 they cover it, parts meet without a gap, and the ledger has one row with their sums.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import random
 import subprocess
@@ -19,44 +18,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import yaml
+from peak import WORDS, Peak, watched
 
 from chunkmill.io import table
 
-WORDS = """keeper lamp lens wick oil tide fog signal bell boat harbour chart depth rope anchor mast storm gale calm log watch
-night dawn dusk tower stair window brass mercury clock weight gear pressure vapour mantle shutter beam range bearing"""
 SENTENCES = 20_000  # of which paragraphs are made
 BLOCK = 1 << 20  # characters written at once
-LOOK_S = 0.5
-
-
-@dataclass
-class Memory:
-    """The most that was seen, in bytes."""
-
-    largest: int = 0
-    whose: str = ""
-    unshared: int = 0
-    shared: int = 0
-
-    def look(self, process: psutil.Process) -> None:
-        """Sample the process and all below it."""
-        unshared = 0
-        for each in [process, *process.children(recursive=True)]:
-            with contextlib.suppress(psutil.Error):
-                used = each.memory_info()
-                unshared += used.rss - used.shared
-                if used.rss > self.largest:
-                    self.largest, self.whose = used.rss, " ".join(each.cmdline()[:4])[-60:]
-        self.unshared = max(self.unshared, unshared)
-        self.shared = max(self.shared, psutil.disk_usage("/dev/shm").used)
 
 
 def paragraphs(kind: str, size: int) -> Iterator[str]:
@@ -93,25 +66,19 @@ def write(path: Path, kind: str, size: int) -> None:
         file.write("".join(held))
 
 
-def run(source: Path, out: Path, settings: dict[str, Any]) -> tuple[float, Memory, dict[str, Any]]:
+def run(source: Path, out: Path, settings: dict[str, Any]) -> tuple[float, Peak, dict[str, Any]]:
     """Seconds of the clock, memory, and what the run says of itself."""
     job = out.parent / "job.yaml"
     limits = {"max_file_bytes": 4 << 30, "max_inflated_bytes": 4 << 30}
     job.write_text(yaml.safe_dump({"input": str(source), "output": str(out), "embed": None, "run": limits} | settings))
     command = [sys.executable, "-m", "chunkmill.jobs", "run", str(job), "--no-embed", "--json"]
-    memory, began = Memory(), time.perf_counter()
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said)
-        watched = psutil.Process(process.pid)
-        while process.poll() is None:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                memory.look(watched)
-            time.sleep(LOOK_S)
-        took = time.perf_counter() - began
-        said.seek(0)
-        if process.returncode:
-            sys.exit(f"the run ended with {process.returncode}")
-        return took, memory, json.loads(said.read().splitlines()[-1])
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    with watched(process.pid) as peak:
+        said, _ = process.communicate()
+    if process.returncode:
+        sys.exit(f"the run ended with {process.returncode}")
+    return time.perf_counter() - began, peak, json.loads(said.splitlines()[-1])
 
 
 def check(source: Path, out: Path) -> str:
@@ -148,10 +115,9 @@ def large(mb: int = 2048, kind: str = "txt", settings: dict[str, Any] | None = N
         source, out = Path(folder) / f"large.{kind}", Path(folder) / "out"
         write(source, kind, mb << 20)
         size = source.stat().st_size
-        took, memory, summary = run(source, out, settings or {})
+        took, peak, summary = run(source, out, settings or {})
         print(f"{kind}: {size / 1e6:,.0f} MB in {took:.0f} s ({size / 1e6 / took:.1f} MB/s); {summary['documents']}")
-        print(f"  largest process {memory.largest >> 20:,} MB ({memory.whose}); all, unshared {memory.unshared >> 20:,} MB")
-        print(f"  /dev/shm {memory.shared >> 20:,} MB", flush=True)
+        print(f"  MB: largest worker {peak.worker:,.0f}, all {peak.together:,.0f}, object store {peak.store:,.0f}", flush=True)
         print(f"  {check(source, out)}", flush=True)
 
 

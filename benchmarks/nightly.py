@@ -23,13 +23,12 @@ from typing import Any
 import deltalake
 import numpy as np
 import pyarrow as pa
+from peak import WORDS
 
 from chunkmill.io import table
 from chunkmill.io.corpus import list_sources
 
 FOLDER_FILES = 1_000
-WORDS = """keeper lamp lens wick oil tide fog signal bell boat harbour chart depth rope anchor mast storm gale calm log watch
-night dawn dusk tower stair window brass mercury clock weight gear pressure vapour mantle shutter beam range bearing"""
 
 
 def write(root: Path, number: int, version: int = 0) -> Path:

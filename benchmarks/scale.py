@@ -17,70 +17,23 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import numpy as np
 import psutil
+from peak import WORDS, Peak, watched
 
-LOOK_S = 0.5
 ROWS_A_FILE = 25_000
-WORDS = "keeper lamp lens wick oil tide fog signal bell boat harbour chart depth rope anchor mast storm gale calm log watch"
 
 
-@dataclass
-class Peak:
-    """The most that was seen, in MB."""
-
-    command: float = 0.0
-    worker: float = 0.0
-    store: float = 0.0
-
-
-def look(command: psutil.Process, peak: Peak) -> None:
-    """One look at a process and its descendants."""
-    for process in [command, *command.children(recursive=True)]:
-        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
-            memory, name = process.memory_info(), process.name()
-            own = (memory.rss - memory.shared) / 1e6
-            if process == command:
-                peak.command = max(peak.command, own)
-            elif name.startswith(("raylet", "gcs_server")):
-                peak.store = max(peak.store, memory.shared / 1e6)
-            else:
-                peak.worker = max(peak.worker, own)
-
-
-@contextmanager
-def watched(pid: int) -> Iterator[Peak]:
-    """The peaks of a command, until the block ends."""
-    peak, done = Peak(), threading.Event()
-    command = psutil.Process(pid)
-
-    def watch() -> None:
-        while not done.wait(LOOK_S):
-            with suppress(psutil.NoSuchProcess):
-                look(command, peak)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield peak
-    finally:
-        done.set()
-        thread.join()
-
-
-def run(root: Path, out: Path, *arguments: str) -> tuple[float, Peak, dict[str, Any]]:
+def run(root: Path, out: Path) -> tuple[float, Peak, dict[str, Any]]:
     """Seconds, peaks, and what the command says."""
     began = time.perf_counter()
-    command = [sys.executable, "-m", "chunkmill.jobs", "run", str(root), str(out), "--json", "--no-embed", *arguments]
+    command = [sys.executable, "-m", "chunkmill.jobs", "run", str(root), str(out), "--json", "--no-embed"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     with watched(process.pid) as peak:
         said, _ = process.communicate()
@@ -110,9 +63,9 @@ def files(root: Path, number: int, characters: int = 1_000) -> None:
         (root / f"{n:07}.txt").write_text(text(n, characters))
 
 
-def told(name: str, root: Path, out: Path, *arguments: str) -> Peak:
+def told(name: str, root: Path, out: Path) -> Peak:
     """A run, in a line."""
-    seconds, peak, said = run(root, out, *arguments)
+    seconds, peak, said = run(root, out)
     made = deltalake.DeltaTable(str(out / "chunks")).get_add_actions(flatten=True)
     sizes = [size / 1e6 for size in made["size_bytes"].to_pylist()]
     print(
@@ -185,13 +138,13 @@ def plain_loop(root: Path, out: Path) -> int:
 PARTS = {"rows": rows, "files": folder, "loop": loop}
 
 
-def main(names: Sequence[str] = tuple(PARTS)) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=names)
+    parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--documents", type=int, default=1_000_000)
     given = parser.parse_args()
     print(f"{os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GB", flush=True)
-    for name in [given.only] if given.only else names:
+    for name in [given.only] if given.only else PARTS:
         with tempfile.TemporaryDirectory(prefix="chunkmill-scale-") as scratch:
             PARTS[name](Path(scratch), given.documents)
 
