@@ -47,7 +47,6 @@ def evaluation(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Compare strategies by questions whose answers are known, with the error bars of the comparison."""
-    from chunkmill.jobs import pages, scorecard
     from chunkmill.jobs.contenders import contenders
     from chunkmill.jobs.evaluate import evaluate
     from chunkmill.jobs.questions import read
@@ -55,22 +54,26 @@ def evaluation(
     given = [*(strategies or ()), *(more or ())]
     chunk = {"size": size, "overlap": overlap}
     base: dict[str, Any] = {"input": corpus, "chunk": {name: v for name, v in chunk.items() if v is not None}}
-    base |= {name: patterns for name, patterns in (("include", include), ("exclude", exclude)) if patterns}
-    base |= {"embed": {"model": model}} if model else {}
+    base |= given_ones(include=include, exclude=exclude, embed={"model": model} if model else None)
     if make_questions:
         make(base, questions, given, make_questions, seed)
         return
     watch = Lines()
-    found = evaluate(
-        contenders(given, base),
-        read(questions),
-        modes=search or ["vectors"],
-        k=k,
-        seed=seed,
-        leave_out=questions,
-        say=watch,
-    )
+    modes, asked = search or ["vectors"], read(questions)
+    found = evaluate(contenders(given, base), asked, modes=modes, k=k, seed=seed, leave_out=questions, say=watch)
     watch.close()
+    give(found, html, csv, as_json=as_json)
+
+
+def given_ones(**settings: Any) -> dict[str, Any]:
+    """The settings that were given."""
+    return {name: value for name, value in settings.items() if value}
+
+
+def give(found: Any, html: str | None, csv: str | None, *, as_json: bool) -> None:
+    """Write and print what was found."""
+    from chunkmill.jobs import pages, scorecard
+
     if html:
         pages.save(html, scorecard.as_page(found))
     if csv:

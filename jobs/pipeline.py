@@ -69,9 +69,8 @@ class Summary:
     statuses: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)  # of each kind of failure: a document and its message
     seen: dict[str, float] = field(default_factory=dict)  # of `tally`, so far
-    stages: dict[str, float] = field(
-        default_factory=dict
-    )  # seconds: plan, publish; of all workers write and those of `tally.STAGES`
+    # Seconds of plan and publish, and of all workers those of write and `tally.STAGES`.
+    stages: dict[str, float] = field(default_factory=dict)
     slowest: list[tuple[float, str, int]] = field(default_factory=list)  # to parse: seconds, URI, bytes of the source
     seconds: float = 0.0
     versions: dict[str, int] = field(default_factory=dict)
@@ -89,6 +88,11 @@ class Summary:
         self.statuses += Counter()  # without what is now none
         self.examples = {kind: f"{uri}: {why}" for uri, (kind, why) in whole.failed.items()} | self.examples
         self.chunks -= whole.chunks
+
+    @property
+    def took(self) -> dict[str, float]:
+        """`stages` to the millisecond."""
+        return {stage: round(seconds, 3) for stage, seconds in self.stages.items()}
 
     @property
     def failed(self) -> int:
@@ -249,7 +253,7 @@ def record(summary: Summary) -> dict[str, Any]:
         "statuses": dict(summary.statuses),
         "vectors": dict(+summary.vectors),
         "documents": summary.documents,
-        "stages": {stage: round(seconds, 3) for stage, seconds in summary.stages.items()},
+        "stages": summary.took,
         "version": __version__,
         "libraries": libraries(),
     }

@@ -155,7 +155,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
         "vectors": dict(sorted((+summary.vectors).items())),
         "llm": {name: value for name, value in sorted(summary.llm.items()) if name != "stopped"},
         "size_bytes": summary.size_bytes,
-        "stages": {stage: round(seconds, 3) for stage, seconds in summary.stages.items()},
+        "stages": summary.took,
         "seconds": round(summary.seconds, 3),
         "versions": summary.versions,
     }

@@ -14,8 +14,6 @@ from ray.util.metrics import Counter as Metric
 
 POLL_S = 1.0
 PATIENCE_S = 2.0  # that a stage waits for its counts to arrive
-
-
 STAGES = ("prepare", "ask", "embed", "forward")  # `embed` is with waiting, `forward` the part of it that the model takes
 METRICS = {  # of Ray, by what is counted here
     "documents": "Documents read, in whatever state they ended.",
@@ -38,7 +36,7 @@ class Tally:
 
     def add(self, counts: Mapping[str, float]) -> None:
         """Add to the sums."""
-        self.counts.update(counts)  # type: ignore[arg-type]
+        self.counts.update(counts)
         for name, value in counts.items():
             if name in self.metrics and value > 0:
                 self.metrics[name].inc(value)
