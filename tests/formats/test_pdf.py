@@ -227,6 +227,17 @@ def test_pages_that_say_nothing_else_keep_what_they_repeat() -> None:
     assert one(written(*[[(72, 60, "A slide", {})]] * 4).tobytes()).text.count("A slide") == 4
 
 
+def test_forms_keep_what_was_filled_in_at_their_top(engine: str) -> None:
+    def form(n: int) -> list[tuple[float, float, str, dict[str, object]]]:
+        lines = [f"Keeper's report {n}", f"Station {20 + 7 * n}", f"Oil drawn: {n * n} gallons", "Wind and weather"]
+        lines += [f"Watch {i}: lamp lit at {17 + n}:0{i}" for i in range(8)] + [f"Signed on day {n}"]
+        return [(72, 60 + 20 * i, line, {}) for i, line in enumerate(lines[:-1])] + [(72, 800, lines[-1], {})]
+
+    text = one(written(*map(form, range(4))).tobytes(), engine=engine).text
+
+    assert all(line in text for n in range(4) for _, _, line, _ in form(n))
+
+
 # headings
 
 

@@ -1,7 +1,8 @@
 """Headers, footers and page numbers: what returns at one place of many pages, left out of the running text.
 
 Two pages are not many: there only a number that counts the pages is furniture. A row counts as repeated when its words are the
-same but for numbers, at the same height of at least three pages of which some follow each other (or every other one).
+same but for numbers, at the same height of at least three pages of which some follow each other (or every other one). Where the
+text between returns just so, the pages are filled-in forms, and only their page numbers are furniture.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _PAGE_NUMBER = re.compile(
 _OF = re.compile(r"\W*(?:page|seite|página|pagina)\s*\d+\s*(?:(?:of|von|de|di|sur|/)\s*\d+)?\W*", re.IGNORECASE)
 _ROMANS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _LEVELS = 5  # rows of a header or footer
+_LOOKED_AT = 50  # pages, to tell whether they are forms
 _KEPT = 300
 
 
@@ -40,9 +42,10 @@ class _Place(NamedTuple):
 def without_furniture(sheets: Sequence[Sheet]) -> tuple[list[Sheet], dict[str, str]]:
     """The sheets without it, and `header` and `footer` for the metadata."""
     places = [place for at, sheet in enumerate(sheets) for place in _places(at, sheet)]
-    drop = _numbers(places) | _repeated(places, len(sheets)) | _counted(places)
-    drop |= _running(places)
-    drop |= _beside(places, drop)
+    drop = _numbers(places) | _counted(places)
+    if not _forms(sheets[:_LOOKED_AT], {id(place.row) for place in places}):
+        drop |= _repeated(places, len(sheets)) | _running(places)
+        drop |= _beside(places, drop)
     emptied = sum(all(id(part) in drop for leaf in sheet.leaves for part in leaf) for sheet in sheets if sheet.leaves)
     if not drop or emptied * 2 > len(sheets):  # pages of nothing else: then it is what they say
         return list(sheets), {}
@@ -55,6 +58,20 @@ def without_furniture(sheets: Sequence[Sheet]) -> tuple[list[Sheet], dict[str, s
         for sheet in sheets
     ]
     return kept, {key: found for key, texts in said.items() if (found := _summary(texts))}
+
+
+def _forms(sheets: Sequence[Sheet], outside: set[int]) -> bool:
+    """Whether most rows, but for those `outside` the body, are on most pages at the same height, the same but for numbers."""
+    rows = [
+        (_key(part.text), round(part.box[1] / 4), at)
+        for at, sheet in enumerate(sheets)
+        for leaf in sheet.leaves
+        for part in leaf
+        if isinstance(part, Row) and id(part) not in outside
+    ]
+    pages = Counter((key, height) for key, height, _ in set(rows))
+    again = sum(pages[key, height] >= max(3, len(sheets) / 2) for key, height, _ in rows)
+    return again * 2 > len(rows)
 
 
 def _summary(texts: Counter[str]) -> str:
