@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import regex
@@ -20,16 +21,20 @@ from chunkmill.chunkers.seams import VISIBLE, clean
 from chunkmill.chunkers.stretch import cut
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 BYTES = 3  # of UTF-8 taken for one token of a model whose tokenizer nobody knows: rather too many tokens than too few
 ROUND_CHARS = 16 << 20  # of prompts that are held at once for a document
 ECHOED = 600  # characters of an unusable answer that are shown to the model again
 WRITTEN = frozenset({"proposition", "group", "summary"})  # kinds of pieces whose text a model wrote
 FALLBACK = "fallback"  # the kind of a piece that a rule made because the model's answers could not be used
-FENCE = regex.compile(r"```(?:json)?\s*(.*?)\s*```", regex.S)
+FENCE = "```"
 CONTROL = regex.compile(r"\p{Cc}")
+# What hides or turns what a reader sees: marks, embeddings, overrides and isolates of direction; invisible signs; tags.
+HIDDEN = regex.compile("[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
 NUMBER = regex.compile(r"\d+")
-READ, FALLBACKS, UNGROUPED = "llm.read", "llm.fallbacks", "llm.ungrouped"  # notes: how many of what
+READ, FALLBACKS, UNGROUPED, REFUSED = "llm.read", "llm.fallbacks", "llm.ungrouped", "llm.refused"  # notes: how many of what
+COUNTED = (READ, FALLBACKS, UNGROUPED, REFUSED)
 DIFFERENT = 5  # values of another note that are kept where stretches of a document differ
 AGAIN = """
 
@@ -40,6 +45,26 @@ It can't be used: {error}. Answer again, with the JSON object alone."""
 
 class AnswerError(ValueError):
     """An answer that can't be used; the message is what the model is told."""
+
+
+class Refused(str):
+    """The answer to a prompt that an endpoint does not take: empty. `too_long`: a shorter one it would."""
+
+    too_long: bool
+
+    def __new__(cls, *, too_long: bool) -> Refused:
+        """An empty text, whatever is the matter."""
+        made = super().__new__(cls)
+        made.too_long = too_long
+        return made
+
+
+class RefusedError(AnswerError):
+    """No model has seen the prompt, so that there is nothing to tell it. `too_long` as above."""
+
+    def __init__(self, answer: Refused) -> None:
+        super().__init__("the endpoint refused the prompt")
+        self.too_long = answer.too_long
 
 
 def tokens(text: str) -> int:
@@ -60,35 +85,96 @@ def ask(
 ) -> Generator[Request, Any, list[T | None]]:
     """What `reads[i]` makes of the answer to prompt i. Where it raises AnswerError the model is told why, and asked once more.
 
-    That answer is read by `last[i]` if given; None where it can't be used either.
+    That answer is read by `last[i]` if given; None where it can't be used either, and where the endpoint refuses the prompt.
     """
-    found: list[T | None] = []
-    for first, part in _rounds(prompts):
-        answers = yield Complete(part)
-        read = [_read(r, answer) for r, answer in zip(reads[first:], answers, strict=False)]
-        wrong = [i for i, outcome in enumerate(read) if isinstance(outcome, AnswerError)]
-        if wrong:
-            told = (AGAIN.format(quoted=quoted(clean(answers[i])[0][:ECHOED]), error=read[i]) for i in wrong)
-            answers = yield Complete([part[i] + again for i, again in zip(wrong, told, strict=True)])
-            for i, answer in zip(wrong, answers, strict=True):
-                read[i] = _read((last or reads)[first + i], answer)
-        found += [None if isinstance(outcome, AnswerError) else outcome for outcome in read]
+    found = yield from _asked(prompts, reads, last)
+    return [None if isinstance(outcome, AnswerError) else outcome for outcome in found]
+
+
+def ask_each(
+    things: Sequence[K],
+    prompt: Callable[[K], str],
+    read: Callable[[str, K], T],
+    smaller: Callable[[K], Sequence[K]],
+    last: Callable[[str, K], T] | None = None,
+) -> Generator[Request, Any, dict[K, T | None]]:
+    """As `ask`, about each thing. In place of one whose prompt is too long for the endpoint `smaller` ones are asked about."""
+    found: dict[K, T | None] = {}
+    while things:
+        reads, lasts = ([partial(_of, r, thing) for thing in things] for r in (read, last or read))
+        outcomes = yield from _asked(map(prompt, things), reads, lasts)
+        left: list[K] = []
+        for thing, outcome in zip(things, outcomes, strict=True):
+            parts = smaller(thing) if is_too_long(outcome) else ()
+            left += parts
+            if not parts:
+                found[thing] = None if isinstance(outcome, AnswerError) else outcome
+        things = left
     return found
 
 
-def _rounds(prompts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+def ask_one(prompt: str, read: Callable[[str], T], last: Callable[[str], T]) -> Generator[Request, Any, T | AnswerError]:
+    """What is made of the answer to a prompt, as `ask` does; what is wrong with it where it can't be used."""
+    (outcome,) = yield from _asked([prompt], [read], [last])
+    return outcome
+
+
+def is_too_long(outcome: object) -> bool:
+    """Whether the endpoint would have taken a shorter prompt."""
+    return isinstance(outcome, RefusedError) and outcome.too_long
+
+
+def halves(run: tuple[int, int]) -> list[tuple[int, int]]:
+    """A run of parts (first, behind the last) as two; of a single part nothing."""
+    middle = sum(run) // 2
+    return [(run[0], middle), (middle, run[1])] if run[1] - run[0] > 1 else []
+
+
+def _of(read: Callable[[str, K], T], thing: K, answer: str) -> T:
+    return read(answer, thing)
+
+
+def _asked(
+    prompts: Iterable[str], reads: Sequence[Callable[[str], T]], last: Sequence[Callable[[str], T]] | None
+) -> Generator[Request, Any, list[T | AnswerError]]:
+    found: list[T | AnswerError] = []
+    for first, part in _rounds(prompts):
+        answers = yield Complete(part)
+        read = [_read(r, answer) for r, answer in zip(reads[first:], answers, strict=False)]
+        wrong = [
+            i for i, outcome in enumerate(read) if isinstance(outcome, AnswerError) and not isinstance(outcome, RefusedError)
+        ]
+        if wrong:
+            told = (_again(answers[i], read[i]) for i in wrong)
+            answers = yield Complete([part[i] + again for i, again in zip(wrong, told, strict=True)])
+            for i, answer in zip(wrong, answers, strict=True):
+                read[i] = _read((last or reads)[first + i], answer)
+        found += read
+    return found
+
+
+def _again(answer: str, error: object) -> str:
+    """What is said of an answer that can't be used. It and the error may hold whatever the model wrote."""
+    return AGAIN.format(quoted=quoted(clean(answer)[0][:ECHOED]), error=clean(str(error))[0][:ECHOED])
+
+
+def _rounds(prompts: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """The prompts in lists of a bounded number of characters, each with the number of its first."""
     first, held = 0, 0
-    for i, prompt in enumerate(prompts):
-        if i > first and held + len(prompt) > ROUND_CHARS:
-            yield first, prompts[first:i]
-            first, held = i, 0
+    part: list[str] = []
+    for prompt in prompts:
+        if part and held + len(prompt) > ROUND_CHARS:
+            yield first, part
+            first, held, part = first + len(part), 0, []
+        part.append(prompt)
         held += len(prompt)
-    if prompts:
-        yield first, prompts[first:]
+    if part:
+        yield first, part
 
 
 def _read(read: Callable[[str], T], answer: str) -> T | AnswerError:
+    if isinstance(answer, Refused):
+        return RefusedError(answer)
     try:
         return read(answer)
     except AnswerError as error:
@@ -109,8 +195,10 @@ def content(answer: str) -> dict[str, Any]:
     What stands before a closing `</think>` is the model's own business.
     """
     body = answer.rpartition("</think>")[2].strip()
-    if fenced := FENCE.fullmatch(body):
-        body = fenced[1]
+    if not body:
+        raise AnswerError("it is empty")
+    if body.startswith(FENCE) and body.endswith(FENCE) and len(body) > 2 * len(FENCE):
+        body = body.removeprefix(FENCE).removeprefix("json").removesuffix(FENCE).strip()
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -123,15 +211,15 @@ def content(answer: str) -> dict[str, Any]:
 
 def breaks_off(body: str) -> bool:
     """Whether a JSON object begins but doesn't end: the endpoint cuts answers at `max_tokens`."""
-    begun = body.removeprefix("```json").removeprefix("```").lstrip()
-    return begun.startswith("{") and not begun.endswith(("}", "```"))
+    begun = body.removeprefix(FENCE).removeprefix("json").lstrip()
+    return begun.startswith("{") and not begun.endswith(("}", FENCE))
 
 
 def line(value: Any, what: str, most: int) -> str:
-    """A text on one line that has something to read and at most so many characters."""
+    """A text on one line that has something to read and at most so many characters, without those that hide or turn text."""
     if not isinstance(value, str):
         raise AnswerError(f"{what} is not a text")
-    text = " ".join(CONTROL.sub(" ", clean(value)[0]).split())
+    text = " ".join(HIDDEN.sub("", CONTROL.sub(" ", clean(value)[0])).split())
     if not VISIBLE.search(text):
         raise AnswerError(f"{what} is empty")
     if len(text) > most:
@@ -157,9 +245,12 @@ def number(value: Any, what: str, least: int, most: int) -> int:
     return value
 
 
-def windows(doc: Document, parts: Sequence[Span], most: int, lap: int = 0) -> list[tuple[int, int]]:
-    """Runs of parts (first, behind the last) of at most so many tokens or of one part; neighbours share up to `lap`."""
-    sizes = [tokens(doc[p]) for p in parts]
+def windows(doc: Document, parts: Sequence[Span], most: int, lap: int = 0, beside: int = 0) -> list[tuple[int, int]]:
+    """Runs of parts (first, behind the last) of at most so many tokens or of one part; neighbours share up to `lap`.
+
+    `beside`: the tokens that are shown with each part.
+    """
+    sizes = [tokens(doc[p]) + beside for p in parts]
     found: list[tuple[int, int]] = []
     first = 0
     while first < len(parts):
@@ -198,8 +289,9 @@ def fitted(strategy: Chunker, most: int) -> Chunker:
     """The strategy with windows of at most so many tokens, and so those it is made of."""
     known: Any = strategy
     changed: dict[str, Any] = {}
-    if getattr(known, "window_tokens", 0) > most:
-        changed["window_tokens"] = most
+    for name in ("window_tokens", "round_tokens"):
+        if getattr(known, name, 0) > most:
+            changed[name] = most
     if levels := getattr(known, "levels", ()):
         changed["levels"] = tuple(level._replace(strategy=fitted(level.strategy, most)) for level in levels)
     return dataclasses.replace(known, **changed) if changed and Complete in known.needs else strategy
@@ -217,7 +309,7 @@ def failures(unusable: int, asked: int) -> dict[str, str]:
 
 def told(notes: Mapping[str, str]) -> dict[str, str]:
     """The notes without those that say that nothing went wrong."""
-    return {key: value for key, value in notes.items() if not (key.startswith(FALLBACKS) and value.startswith("0 "))}
+    return {key: value for key, value in notes.items() if not (key.startswith((FALLBACKS, REFUSED)) and value.startswith("0 "))}
 
 
 def merged(parts: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -226,7 +318,7 @@ def merged(parts: Sequence[Mapping[str, str]]) -> dict[str, str]:
     for notes in parts:
         for key, value in notes.items():
             found.setdefault(key, []).append(value)
-    return {key: _added(values) if key in (READ, FALLBACKS, UNGROUPED) else _first(values) for key, values in found.items()}
+    return {key: _added(values) if key in COUNTED else _first(values) for key, values in found.items()}
 
 
 def _added(values: Sequence[str]) -> str:

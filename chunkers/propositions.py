@@ -6,15 +6,29 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
+from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
 from chunkmill.chunkers.base import Budget, Complete, Document, Noted, Piece, Plan, Span
 from chunkmill.chunkers.errors import ConfigError
-from chunkmill.chunkers.llm import AnswerError, ask, failures, fallback, fields, items, line, quoted, reading, windows
+from chunkmill.chunkers.llm import (
+    REFUSED,
+    AnswerError,
+    ask_each,
+    failures,
+    fallback,
+    fields,
+    halves,
+    items,
+    line,
+    quoted,
+    reading,
+    windows,
+)
 from chunkmill.chunkers.pack import pack
 from chunkmill.chunkers.similarity import units
-from chunkmill.chunkers.structure import JOINT, outline
+from chunkmill.chunkers.structure import JOINT, Outline, outline
 
 LONGEST = 1000  # characters of a statement
 MOST, PER_SENTENCE = 12, 6  # statements that a passage may have, and so many more for each of its sentences
@@ -39,14 +53,22 @@ class Statement(NamedTuple):
     evidence: Span
 
 
+class Statements(NamedTuple):
+    """What is kept of an answer, without repetitions; and how many of its propositions were refused."""
+
+    kept: Sequence[Statement]
+    refused: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Propositions:
     """A language model writes each passage as propositions (Chen et al., Dense X Retrieval, 2023), a chunk each.
 
     A proposition comes with a quotation, which must be found in the passage (letters and digits count, case and marks don't);
     the chunk's `start` and `end` are the sentences that it stands in. One without is refused. What no proposition speaks of
-    stays as it is written, so that no text is lost. `window_tokens`: how much is one passage, about. A passage whose answer
-    can't be used is cut by the strongest separators; such chunks have the kind `fallback`, the model's own `proposition`.
+    stays as it is written, so that no text is lost. `window_tokens`: how much is one passage, about; one that is too long for
+    the endpoint is halved. A passage whose answer can't be used is cut by the strongest separators; such chunks have the kind
+    `fallback`, the model's own `proposition`.
     """
 
     window_tokens: int = 500
@@ -61,43 +83,54 @@ class Propositions:
     def __call__(self, doc: Document, budget: Budget) -> Plan:
         """Asks for all passages at once."""
         parts = units(doc, budget, self.language)
-        passages = windows(doc, parts, self.window_tokens)
         headings = outline(doc)
-        above = [headings.of(doc.text, parts[a].start, parts[b - 1].end) for a, b in passages]
-        prompts = [PROMPT + _shown(doc, parts[a:b], path) for (a, b), path in zip(passages, above, strict=True)]
-        strict = [partial(statements, doc=doc, parts=parts[a:b]) for a, b in passages]
-        found = yield from ask(prompts, strict, [partial(read, lenient=True) for read in strict])
+        found = yield from ask_each(
+            windows(doc, parts, self.window_tokens),
+            lambda run: PROMPT + _shown(doc, parts[slice(*run)], headings),
+            lambda answer, run: statements(answer, doc, parts[slice(*run)]),
+            halves,
+            lambda answer, run: statements(answer, doc, parts[slice(*run)], lenient=True),
+        )
         pieces: list[Piece] = []
-        for (a, b), answer in zip(passages, found, strict=True):
+        for (a, b), answer in sorted(found.items(), key=itemgetter(0)):
             if answer is None:
                 pieces += yield from fallback(doc, budget, Span(parts[a].start, parts[b - 1].end))
                 continue
-            pieces += [Piece(s.evidence, text=s.text, kind="proposition") for s in answer]
-            pieces += [Piece(s) for run in _untold(parts[a:b], answer) for s in pack(run, budget)]
-        return Noted(pieces, reading(len(passages)) | failures(found.count(None), len(found)))
+            pieces += [Piece(s.evidence, text=s.text, kind="proposition") for s in answer.kept]
+            pieces += [Piece(s) for run in _untold(parts[a:b], answer.kept) for s in pack(run, budget)]
+        answers = [*found.values()]
+        refused = _refused([answer for answer in answers if answer])
+        return Noted(pieces, reading(len(found)) | failures(answers.count(None), len(found)) | refused)
 
 
-def _shown(doc: Document, parts: Sequence[Span], path: Sequence[str]) -> str:
+def _shown(doc: Document, parts: Sequence[Span], headings: Outline) -> str:
+    path = headings.shared(doc.text, parts[0].start, parts[-1].end)
     above = f"It stands under the headings:\n{quoted(JOINT.join(path))}\n\n" if path else ""
     return above + quoted(doc.text[parts[0].start : parts[-1].end])
 
 
-def statements(answer: str, doc: Document, parts: Sequence[Span], lenient: bool = False) -> list[Statement]:
-    """The propositions of an answer about these sentences, without repetitions. `lenient`: those that will do, if any will."""
+def _refused(answers: Sequence[Statements]) -> dict[str, str]:
+    """The note on propositions that were refused, as `failures` is one on answers."""
+    refused = sum(answer.refused for answer in answers)
+    return {REFUSED: f"{refused} of {refused + sum(len(answer.kept) for answer in answers)}"}
+
+
+def statements(answer: str, doc: Document, parts: Sequence[Span], lenient: bool = False) -> Statements:
+    """The propositions of an answer about these sentences. `lenient`: those that will do, if any will."""
     (named,) = fields(answer, "propositions")
     named = items(named, "propositions", MOST + PER_SENTENCE * len(parts))
     found: list[Statement] = []
-    wrong: AnswerError | None = None
+    wrong: list[AnswerError] = []
     for i, item in enumerate(named):
         try:
             found.append(_statement(item, f"propositions[{i}]", doc, parts))
         except AnswerError as error:
             if not lenient:
                 raise
-            wrong = error
+            wrong.append(error)
     if wrong and not found:
-        raise wrong
-    return list(dict.fromkeys(found))
+        raise wrong[-1]
+    return Statements(tuple(dict.fromkeys(found)), len(wrong))
 
 
 def _statement(item: object, name: str, doc: Document, parts: Sequence[Span]) -> Statement:
@@ -129,6 +162,7 @@ def located(words: str, text: str, within: Span) -> Span | None:
     return None if at < 0 else Span(kept[at][1], kept[at + len(sought) - 1][1] + 1)
 
 
+@lru_cache(maxsize=1 << 16)
 def _folded(char: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", char).casefold() if c.isalnum())
 

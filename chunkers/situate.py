@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Generator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from chunkmill.chunkers.base import Budget, Document, Noted, Request
-from chunkmill.chunkers.llm import AnswerError, ask, failures, fields, line, quoted, reading, tokens, told, windows
+from chunkmill.chunkers.llm import AnswerError, ask_each, failures, fields, line, quoted, reading, tokens, told, windows
 from chunkmill.chunkers.seams import sentences
 from chunkmill.chunkers.similarity import units
 from chunkmill.chunkers.structure import BREAK, outline
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SENTENCES = 4
 LEAST, LONGEST = 16, 2000  # characters that a context needs; and that it may have
+SMALLEST = 256  # tokens of a document that are shown with a chunk, and still are too long for the endpoint
 OUTLINE = 4  # the outline of a document takes one part in so many of the window
 
 PROMPT = """You write a context for a chunk of a document: one to four short sentences that say what the document is, what
@@ -39,17 +40,29 @@ def situated(
 ) -> Generator[Request, Any, list[Chunk]]:
     """The chunks, each leaf with a context of the model's in front of its own, as much of it as its limit has room for.
 
-    One for which the model's answers can't be used goes without, and so does one that has no room, for which it is not asked.
+    Where the endpoint takes no such prompt it is shown less of the document, half each time. A chunk for which the model's
+    answers can't be used goes without, and so does one that has no room, for which it is not asked.
     """
     every = [c for c in chunks if not c.level]
     leaves = [c for c in every if _room(c, chunking) >= LEAST]
-    frames, shown = _frames(doc, chunking.context_window, budget)
-    prompts = [frames[bisect_right(shown, _middle(c)) - 1] + _asked(c, _room(c, chunking)) for c in leaves]
-    found = yield from ask(prompts, [partial(context, chunk=c, chunking=chunking) for c in leaves])
-    made = {c.id: _with(c, text, chunking) for c, text in zip(leaves, found, strict=True) if text}
+    size = tokens(doc.text)
+    frames = lru_cache(partial(_frames, doc, budget=budget))
+
+    def prompt(shown: tuple[Chunk, int]) -> str:
+        texts, starts = frames(shown[1])
+        return texts[bisect_right(starts, _middle(shown[0])) - 1] + _asked(shown[0], _room(shown[0], chunking))
+
+    found = yield from ask_each(
+        [(c, chunking.context_window) for c in leaves],
+        prompt,
+        lambda answer, shown: context(answer, shown[0], chunking),
+        lambda shown: [(shown[0], seen // 2)] if (seen := min(shown[1], size)) > SMALLEST else [],
+    )
+    made = {c.id: _with(c, text, chunking) for (c, _), text in found.items() if text}
     notes = getattr(chunks, "notes", {})
-    more = ({} if "llm.read" in notes else reading(len(frames))) | {
-        f"{key}.context": value for key, value in failures(found.count(None), len(found)).items()
+    least = min((most for _, most in found), default=chunking.context_window)
+    more = ({} if "llm.read" in notes else reading(len(frames(least)[0]))) | {
+        f"{key}.context": value for key, value in failures([*found.values()].count(None), len(found)).items()
     }
     if len(leaves) < len(every):
         more["llm.no_room"] = f"{len(every) - len(leaves)} of {len(every)}"

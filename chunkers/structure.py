@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
@@ -20,8 +22,8 @@ SHARE = 3  # a context may take one part in so many of the limit
 class Outline:
     """The headings of a document: where each starts and ends, and the path that is open behind it."""
 
-    starts: Offsets
-    ends: Offsets
+    starts: Sequence[int]
+    ends: Sequence[int]
     paths: Sequence[Path]
 
     def before(self, i: int) -> Path:
@@ -30,20 +32,30 @@ class Outline:
 
     def of(self, text: str, start: int, end: int) -> Path:
         """The heading path of a chunk: that of its first text which is not itself a heading."""
-        i = int(self.starts.searchsorted(start, "right")) - 1
+        i = bisect_right(self.starts, start) - 1
         while i + 1 < len(self.starts) and self.starts[i + 1] < end and _white(text, self._body(i, start), i, self):
             i += 1
         return self.paths[i] if i >= 0 else ()
 
+    def shared(self, text: str, start: int, end: int) -> Path:
+        """The headings that a whole stretch is under, those of its first text and of its last."""
+        i = bisect_left(self.starts, end) - 1
+        while i >= 0 and self.starts[i] > start and not text[self.ends[i] : end].strip():
+            end = self.starts[i]
+            i -= 1
+        last = self.paths[i] if i >= 0 else ()
+        steps = zip(self.of(text, start, end), last, strict=False)
+        return tuple(step for step, _ in takewhile(lambda pair: pair[0] == pair[1], steps))
+
     def _body(self, i: int, start: int) -> int:
-        return max(start, int(self.ends[i])) if i >= 0 else start
+        return max(start, self.ends[i]) if i >= 0 else start
 
 
 def _white(text: str, at: int, i: int, outline: Outline) -> bool:
-    return not text[at : int(outline.starts[i + 1])].strip()
+    return not text[at : outline.starts[i + 1]].strip()
 
 
-NO_OUTLINE = Outline(EMPTY, EMPTY, ())
+NO_OUTLINE = Outline((), (), ())
 
 
 def outline(doc: Document) -> Outline:
@@ -58,21 +70,29 @@ def outline(doc: Document) -> Outline:
             open_.pop()
         open_.append((h.level, h.title or doc[h.span].strip()))
         paths.append(tuple(title for _, title in open_))
-    return Outline(_column(h.span.start for h in headings), _column(h.span.end for h in headings), paths)
+    return Outline([h.span.start for h in headings], [h.span.end for h in headings], paths)
 
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """The context of a chunk by where its body starts: from `at[i]` on it is `texts[i]`, of `sizes[i]` units."""
+    """The context of a chunk by where its body starts: from `at[i]` on it is `texts[i]`, of `sizes[i]` units.
+
+    `headings`: the outline that they come from.
+    """
 
     at: Offsets
     sizes: Offsets
     texts: Sequence[str]
+    headings: Outline = NO_OUTLINE
 
     def of(self, start: int) -> str:
         """The context of a chunk whose body starts here; empty where there is none."""
-        i = int(self.at.searchsorted(start, "right")) - 1
-        return self.texts[i] if i >= 0 else ""
+        return self.all([start])[0]
+
+    def all(self, starts: Sequence[int]) -> list[str]:
+        """`of` for many chunks at once."""
+        found = self.at.searchsorted(np.array(starts, np.int64), "right") - 1
+        return [self.texts[i] if i >= 0 else "" for i in found.tolist()]
 
 
 NO_CONTEXT = Contexts(EMPTY, EMPTY, ())
@@ -82,43 +102,48 @@ def heading_contexts(headings: Outline, tokenizer: Tokenizer, limit: int) -> Con
     """Heading paths as contexts. One that takes more than a third of the limit loses its outermost headings."""
     at: list[int] = []
     paths: list[Path] = []
-    for i, (start, end) in enumerate(zip(headings.starts.tolist(), headings.ends.tolist(), strict=True)):
+    for i, (start, end) in enumerate(zip(headings.starts, headings.ends, strict=True)):
         at += [start, end]
         paths += [headings.before(i), headings.paths[i]]
-    known: dict[Path, tuple[str, int]] = {(): ("", 0)}
-    for path in set(paths):
-        _shorten(path, tokenizer, limit // SHARE, known)
-    return Contexts(_column(at), _column(known[p][1] for p in paths), [known[p][0] for p in paths])
+    known = _shortened(paths, tokenizer, limit // SHARE)
+    sizes = np.array([known[p][1] for p in paths], np.int64)
+    return Contexts(np.array(at, np.int64), sizes, [known[p][0] for p in paths], headings)
 
 
 def path_contexts(paths: Iterable[Path], tokenizer: Tokenizer, most: int) -> dict[Path, str]:
     """Paths as contexts of at most so many units; one that is longer loses its outermost steps."""
+    return {path: text for path, (text, _) in _shortened(paths, tokenizer, most).items()} if most else dict.fromkeys(paths, "")
+
+
+def _shortened(paths: Iterable[Path], tokenizer: Tokenizer, most: int) -> dict[Path, tuple[str, int]]:
+    """For each path the text of the longest end of it that is within `most`, and its size. Counted in one call, mostly."""
     known: dict[Path, tuple[str, int]] = {(): ("", 0)}
-    return {path: _shorten(path, tokenizer, most, known)[0] if most else "" for path in paths}
-
-
-def _shorten(path: Path, tokenizer: Tokenizer, most: int, known: dict[Path, tuple[str, int]]) -> tuple[str, int]:
-    if path not in known:
-        text = JOINT.join(path)
-        (size,) = tokenizer.count([text + BREAK])
-        known[path] = (text, size) if size <= most else _shorten(path[1:], tokenizer, most, known)
-    return known[path]
+    new = sorted(set(paths) - known.keys())
+    while new:
+        texts = [JOINT.join(path) for path in new]
+        sizes = tokenizer.count([text + BREAK for text in texts])
+        known |= zip(new, zip(texts, sizes, strict=True), strict=True)
+        new = sorted({path[1:] for path, size in zip(new, sizes, strict=True) if size > most} - known.keys())
+    for path in sorted(known, key=len):
+        if known[path][1] > most:
+            known[path] = known[path[1:]]
+    return known
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
     """From `starts[i]` on the document is on page `numbers[i]`."""
 
-    starts: Offsets
+    starts: Sequence[int]
     numbers: Sequence[int]
 
     def of(self, offset: int) -> int | None:
         """The page on which the character at this offset stands, from 1; None where the format has no pages."""
-        i = int(self.starts.searchsorted(offset, "right")) - 1
+        i = bisect_right(self.starts, offset) - 1
         return self.numbers[max(0, i)] if self.numbers else None
 
 
-NO_PAGES = Pages(EMPTY, ())
+NO_PAGES = Pages((), ())
 
 
 def pages(blocks: Sequence[Block]) -> Pages:
@@ -126,8 +151,4 @@ def pages(blocks: Sequence[Block]) -> Pages:
     paged = [b for b in blocks if b.page is not None]
     if not paged:
         return NO_PAGES
-    return Pages(_column(b.span.start for b in paged), [b.page for b in paged if b.page is not None])
-
-
-def _column(values: object) -> Offsets:
-    return np.fromiter(values, np.int64)  # type: ignore[call-overload,no-any-return]
+    return Pages([b.span.start for b in paged], [b.page for b in paged if b.page is not None])

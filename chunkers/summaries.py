@@ -5,16 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal
 
 from chunkmill.chunkers.base import Budget, Complete, Document, Noted, Piece, Plan, Span
 from chunkmill.chunkers.errors import ConfigError
-from chunkmill.chunkers.llm import AnswerError, ask, failures, fields, items, line, marked, quoted, tokens, windows
+from chunkmill.chunkers.llm import AnswerError, ask_each, failures, fields, items, line, marked, quoted, tokens, windows
 from chunkmill.chunkers.section import Section
 from chunkmill.chunkers.similarity import units
 from chunkmill.chunkers.stretch import whole
-from chunkmill.chunkers.structure import JOINT, outline
+from chunkmill.chunkers.structure import JOINT, Outline, outline
 
 LEAST = 400  # characters that an answer may have, however short the section
 POINTS = 12  # key points
@@ -35,7 +34,8 @@ class Summaries:
 
     Meant as a level of `hierarchical` above the chunks themselves: `levels: [{strategy: summaries, size: 2048}, {strategy:
     recursive, size: 512}]`. A section of fewer than `least_tokens` (about) speaks for itself and stays as it is; one of more
-    than `window_tokens` is divided between sentences. One whose answer can't be used stays as it is, of kind `fallback`.
+    than `window_tokens` is divided between sentences, and so is one that is too long for the endpoint. One whose answer can't
+    be used stays as it is, of kind `fallback`.
     """
 
     style: Literal["summary", "points"] = "summary"
@@ -53,28 +53,32 @@ class Summaries:
 
     def __call__(self, doc: Document, budget: Budget) -> Plan:
         """Asks for all sections at once."""
-        sections = whole(doc.text, Section()(doc, budget))
-        if any(tokens(doc[s.span]) > self.window_tokens for s in sections):
-            parts = units(doc, budget, self.language)
-            sections = [p for s in sections for p in self._divided(doc, s, parts)]
-        asked = [p.span for p in sections if tokens(doc[p.span]) >= self.least_tokens]
+        parts = units(doc, budget, self.language)
+        every = whole(doc.text, Section()(doc, budget))
+        sections = [p for s in every for p in _divided(doc, s, parts, self.window_tokens) or [s]]
+        asked = [p for p in sections if tokens(doc[p.span]) >= self.least_tokens]
         headings = outline(doc)
         prompt = PROMPT.format(wanted=SUMMARY if self.style == "summary" else KEY_POINTS, shape=SHAPES[self.style])
-        prompts = [prompt + _shown(doc, s, headings.of(doc.text, *s)) for s in asked]
-        reads = [partial(written, style=self.style, most=max(LEAST, s.end - s.start)) for s in asked]
-        found = dict(zip(asked, (yield from ask(prompts, reads)), strict=True))
-        pieces = [_piece(p, found[p.span]) if p.span in found else p for p in sections]
+        found = yield from ask_each(
+            asked,
+            lambda s: prompt + _shown(doc, s.span, headings),
+            lambda answer, s: written(answer, self.style, max(LEAST, s.span.end - s.span.start)),
+            lambda s: _divided(doc, s, parts, tokens(doc[s.span]) // 2),
+        )
+        pieces = [*(_piece(p, text) for p, text in found.items()), *(p for p in sections if p not in asked)]
+        pieces.sort(key=lambda p: p.span)
         return Noted(pieces, {"llm.read": "by section"} | failures([*found.values()].count(None), len(found)))
 
-    def _divided(self, doc: Document, section: Piece, sentences: Sequence[Span]) -> list[Piece]:
-        """A section, in windows of sentences where it is more than the model is shown at once."""
-        if tokens(doc[section.span]) <= self.window_tokens:
-            return [section]
-        first = bisect_left(sentences, section.span.start, key=lambda s: s.start)
-        last = bisect_right(sentences, section.span.end, key=lambda s: s.end)
-        parts = sentences[first:last]
-        spans = [Span(parts[a].start, parts[b - 1].end) for a, b in windows(doc, parts, self.window_tokens)]
-        return [section._replace(span=s) for s in spans] if _tiles(doc, spans, section.span) else [section]
+
+def _divided(doc: Document, section: Piece, sentences: Sequence[Span], most: int) -> list[Piece]:
+    """A section of more than so many tokens in windows of sentences; nothing where it is no more, or has one sentence."""
+    if tokens(doc[section.span]) <= most:
+        return []
+    first = bisect_left(sentences, section.span.start, key=lambda s: s.start)
+    last = bisect_right(sentences, section.span.end, key=lambda s: s.end)
+    parts = sentences[first:last]
+    spans = [Span(parts[a].start, parts[b - 1].end) for a, b in windows(doc, parts, most)]
+    return [section._replace(span=s) for s in spans] if len(spans) > 1 and _tiles(doc, spans, section.span) else []
 
 
 def _tiles(doc: Document, spans: Sequence[Span], section: Span) -> bool:
@@ -83,7 +87,8 @@ def _tiles(doc: Document, spans: Sequence[Span], section: Span) -> bool:
     return all(not doc.text[a:b].strip() for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
-def _shown(doc: Document, span: Span, path: Sequence[str]) -> str:
+def _shown(doc: Document, span: Span, headings: Outline) -> str:
+    path = headings.shared(doc.text, *span)
     above = f"It stands under the headings:\n{quoted(JOINT.join(path))}\n\n" if path else ""
     return above + quoted(doc[span])
 

@@ -16,7 +16,7 @@ from chunkmill.chunkers.api import chunk_all
 from chunkmill.chunkers.base import Complete, Document, Embed, Vectors
 from chunkmill.chunkers.errors import DocumentError
 from chunkmill.chunkers.finish import Chunk
-from chunkmill.chunkers.llm import FALLBACK
+from chunkmill.chunkers.llm import FALLBACK, REFUSED
 from chunkmill.jobs import backends, rows
 from chunkmill.jobs.answers import Answers
 from chunkmill.jobs.config import Job
@@ -57,7 +57,7 @@ class Asking:
         if self.job.embed:
             encoder = backends.encoder(self.job.embedding, self.job.model)
             done = rows.with_ids(done, encoder, late=self.job.embedding.pooling == "late")
-        count(self.tally, {"ask_seconds": time.perf_counter() - since})
+        count(self.tally, {"ask_seconds": time.perf_counter() - since, "done": len(batch)})
         return rows.with_status(done, LEFT, [left(o) for o in outcomes])
 
     def _cut(self, doc: Document) -> Outcome:
@@ -70,11 +70,14 @@ def left(outcome: Outcome) -> bool:
 
 
 def counted(outcomes: Sequence[Outcome]) -> Mapping[str, int]:
-    """Documents and chunks of which something is by rule because answers could not be used, and documents left."""
+    """Documents and chunks of which something is by rule because answers could not be used; statements that were refused,
+    documents that were left.
+    """
     chunks = [outcome for outcome in outcomes if not isinstance(outcome, DocumentError)]
     return {
         "fallback_documents": sum(any("fallbacks" in n or "ungrouped" in n for n in getattr(o, "notes", {})) for o in chunks),
         "fallback_chunks": sum(c.kind.startswith(FALLBACK) for o in chunks for c in o),
+        "refused_statements": sum(int(getattr(o, "notes", {}).get(REFUSED, "0").split()[0]) for o in chunks),
         "left": sum(map(left, outcomes)),
     }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,9 +31,10 @@ from chunkmill.jobs import windows
 RETRIES = 6
 BACKOFF_S = 0.5  # doubled each time, half of it again at random
 LONGEST_S = 60.0  # between two tries, whatever the server asks for
-AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, 529)
+AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, *range(520, 531))
 BATCH_TOKENS = 100_000  # in one request, unless set
 REFUSED = (400, 413, 422)  # may be one text's fault
+FIT = re.compile(r"[!-~]*")  # to be in a header
 SAID = 300  # characters of an error that are passed on
 
 
@@ -201,7 +203,9 @@ def connect(endpoint: Endpoint, size: int) -> urllib3.PoolManager:
 
 def post(pool: urllib3.PoolManager, endpoint: Endpoint, body: dict[str, Any]) -> tuple[int, bytes]:
     """Status and body of the answer, after retries. Raises RunError where none comes."""
-    key = os.environ.get(endpoint.key_env, "")
+    key = os.environ.get(endpoint.key_env, "").strip()
+    if not FIT.fullmatch(key):  # the client would say it in its error
+        raise ConfigError(f"{endpoint.key_env} holds white space or characters beyond ASCII, which no key has (embed.key_env)")
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     try:
         answer = pool.request("POST", endpoint.url, body=json.dumps(body).encode(), headers=headers)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from chunkmill.jobs.tally import ASKED, Metrics
+
 if TYPE_CHECKING:
     from chunkmill.jobs.settings import LlmSettings
 
@@ -70,16 +72,17 @@ class Meter:
     """Turns at an even pace (a leaky bucket for requests and one for tokens), within the money there is. Safe for threads.
 
     A call is let through only if what is spent, what other calls under way may cost, and what it may cost itself stay within
-    `max_spend`.
+    `max_spend`. With `run_id` what it counts is also among Ray's metrics.
     """
 
-    def __init__(self, settings: LlmSettings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: LlmSettings, clock: Callable[[], float] = time.monotonic, run_id: str = "") -> None:
         self.settings, self.clock, self.lock = settings, clock, threading.Lock()
         self.next_request = self.next_tokens = self.paused = 0.0
         self.open: dict[int, Open] = {}
         self.spent = 0.0
         self.ticket = 0
         self.counts: Counter[str] = Counter()
+        self.metrics = Metrics(run_id, ASKED if run_id else {})
         self.stopped: tuple[str, str] | None = None
 
     def admit(self, tokens_in: int, tokens_out: int) -> Turn:
@@ -113,7 +116,7 @@ class Meter:
             if held is None:  # it had expired, and was counted as spent
                 return
             self.spent += self.settings.cost(tokens_in, tokens_out)
-            self.counts.update({"tokens_in": tokens_in, "tokens_out": tokens_out, "calls" if answered else "failed_calls": 1})
+            self._count({"tokens_in": tokens_in, "tokens_out": tokens_out, "calls" if answered else "failed_calls": 1})
 
     def pause(self, seconds: float) -> None:
         """As Gate says."""
@@ -129,7 +132,7 @@ class Meter:
     def count(self, counts: Mapping[str, int]) -> None:
         """As Gate says."""
         with self.lock:
-            self.counts.update(counts)
+            self._count(counts)
 
     def succeeded(self) -> int:
         """As Gate says."""
@@ -138,7 +141,7 @@ class Meter:
     def used(self, counts: Mapping[str, int]) -> None:
         """Add what calls took that asked for no turn."""
         with self.lock:
-            self.counts.update(counts)
+            self._count(counts)
             self.spent += self.settings.cost(counts.get("tokens_in", 0), counts.get("tokens_out", 0))
 
     def state(self) -> tuple[bool, float]:
@@ -151,6 +154,10 @@ class Meter:
         with self.lock:
             self._expire(self.clock())
             return {**self.counts, "spend": round(self.spent, 6), "stopped": self.stopped}
+
+    def _count(self, counts: Mapping[str, int]) -> None:
+        self.counts.update(counts)
+        self.metrics.add(counts)
 
     def _capped(self, cap: float, cost: float) -> str:
         if cost > cap:
@@ -243,4 +250,8 @@ def _shared(settings: str, run_id: str) -> Any:
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options: dict[str, Any] = {"name": f"chunkmill-llm-{run_id}", "get_if_exists": True, "num_cpus": 0}
-    return ray.remote(Meter).options(**options, scheduling_strategy=here).remote(LlmSettings.model_validate_json(settings))
+    return (
+        ray.remote(Meter)
+        .options(**options, scheduling_strategy=here)
+        .remote(LlmSettings.model_validate_json(settings), run_id=run_id)
+    )

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError, attempt
+from chunkmill.chunkers.llm import Refused
 from chunkmill.jobs.answers import Answers
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.llm import Asker
@@ -36,7 +37,7 @@ def oracle(job: Job) -> Iterator[Ask]:
         if stopped := meter.read()["stopped"]:
             kind, message = stopped
             raise (ConfigError if kind == "config" else RunError)(message)
-        return ["" if isinstance(answer, DocumentError) else answer[0] for answer in found]
+        return [Refused(too_long=False) if isinstance(answer, DocumentError) else answer[0] for answer in found]
 
     try:
         yield ask

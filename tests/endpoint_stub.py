@@ -29,6 +29,7 @@ class Reply:
     cut: bool = False
     refusal: str | None = None
     usage: bool = True
+    finish: str = "stop"
 
 
 def error(status: int, message: str, **headers: str) -> Reply:
@@ -144,7 +145,7 @@ def completion(reply: Reply, asked: dict) -> bytes:
         "object": "chat.completion",
         "created": 0,
         "model": asked.get("model"),
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish}],
     }
     if reply.usage:
         made["usage"] = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}

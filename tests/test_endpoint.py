@@ -265,6 +265,17 @@ def test_the_key_goes_into_the_header_and_nowhere_else(server: Server, monkeypat
     assert "very-secret" not in json.dumps(job.describe()) + repr(job) + str(error.value)
 
 
+@pytest.mark.parametrize("key", ["sk-with\nbreak", "sk-schlüssel"])
+def test_a_key_that_no_header_can_hold_is_not_said(server: Server, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+
+    with pytest.raises(ConfigError, match="MY_KEY holds white space or characters beyond ASCII") as error:
+        model(server, key_env="MY_KEY")
+
+    assert "sk-" not in str(error.value)
+    assert not server.requests
+
+
 def test_a_text_longer_than_the_limit_is_read_in_windows(server: Server) -> None:
     text = " ".join(f"w{i}" for i in range(50))
 

@@ -1,19 +1,31 @@
 """Asking a language model over HTTP: pace, money, retries and what is kept of the answers."""
 
+import io
 import json
+import re
 import threading
 import time
 
+import hypothesis
 import pytest
+import urllib3
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError
+from chunkmill.chunkers.llm import Refused
 from chunkmill.jobs import answers as kept
 from chunkmill.jobs import llm
 from chunkmill.jobs.answers import Answer, Answers
-from chunkmill.jobs.llm import UNANSWERED, UNASKED, Asker
+from chunkmill.jobs.llm import PROBE, UNANSWERED, UNASKED, Asker
 from chunkmill.jobs.meter import Meter
 from chunkmill.jobs.settings import LlmSettings
 from endpoint_stub import KEY, MODEL, Reply, error, good, served
+
+
+def sent(value):
+    return json.dumps(value).encode()
+
 
 YES = Reply('{"ok": true}')
 
@@ -86,6 +98,7 @@ def test_an_endpoint_that_knows_it_is_asked_with_it_after_a_refusal_too(tmp_path
     [
         error(500, "oops"),
         error(503, "busy"),
+        error(524, "a time-out of a gateway"),
         error(429, "slow down", Retry_After="0.1"),
         error(429, "slow down"),
         Reply(cut=True, text="x" * 500),
@@ -93,7 +106,7 @@ def test_an_endpoint_that_knows_it_is_asked_with_it_after_a_refusal_too(tmp_path
         Reply(body=b'{"choices": []}'),
         Reply(body=b""),
     ],
-    ids=["500", "503", "429-after", "429", "cut", "html", "no-choice", "nothing"],
+    ids=["500", "503", "524", "429-after", "429", "cut", "html", "no-choice", "nothing"],
 )
 def test_what_may_pass_is_tried_again(trouble, tmp_path):
     with served(first(trouble, trouble)) as stub:
@@ -132,6 +145,213 @@ def test_a_refusal_is_an_empty_answer(tmp_path):
         ask, _ = asking(stub, tmp_path)
 
         assert ask(["a"]) == [""]
+
+
+LONG = [  # as they come, but for what is not read
+    (400, "This model's maximum context length is 4097 tokens. However, you requested 4203 tokens", "context_length_exceeded"),
+    (400, "This model's maximum context length is 6048 tokens. Please reduce the length of the messages", "BadRequestError"),
+    (400, "max_tokens must be at least 1, got -186.", "BadRequestError"),
+    (400, "request (4390 tokens) exceeds the available context size (4096 tokens)", "exceed_context_size_error"),
+    (500, "Context size has been exceeded.", "server_error"),
+    (400, "prompt is too long: 210000 tokens > 200000 maximum", "invalid_request_error"),
+    (400, "The input token count (1234567) exceeds the maximum number of tokens allowed (1048576).", None),
+    (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 8740 and 500", None),
+    (400, "The input (5000 tokens) is longer than the model's context length (4096 tokens).", None),
+    (429, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000.", "rate_limit_exceeded"),
+    (413, "Payload Too Large", None),
+]
+
+
+@pytest.mark.parametrize(("status", "words", "code"), LONG)
+@pytest.mark.parametrize("form", ["error", "bare", "list", "words"])
+def test_a_prompt_that_is_too_long_is_known_by_the_words_and_asked_once(status, words, code, form, tmp_path):
+    said = {"message": words, "type": code}
+    body = {"error": {"error": said}, "bare": said, "list": [{"error": said}], "words": {"error": words}}[form]
+    with served(
+        lambda prompt, before: Reply(status=status, body=json.dumps(body).encode()) if "long" in prompt else YES
+    ) as stub:
+        ask, meter = asking(stub, tmp_path)
+
+        (answer,) = ask(["long"])
+        assert ask(["fine"]) == ['{"ok": true}']
+
+    assert isinstance(answer, Refused)
+    assert (answer, answer.too_long) == ("", True)
+    assert [p for p in stub.prompts if p == "long"] == ["long"]
+    assert meter.read()["too_long"] == 1
+    assert not meter.read()["stopped"]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        (429, "This request would exceed your organization's rate limit of 40,000 input tokens per minute."),
+        (429, "Rate limit reached on tokens per min (TPM): Limit 10000, Used 9000, Requested 2000."),
+        (503, "context deadline exceeded"),
+        (500, "no message is long enough to exceed all"),
+    ],
+)
+def test_what_passes_is_not_taken_for_a_long_prompt(trouble, tmp_path):
+    with served(first(error(*trouble))) as stub:
+        ask, meter = asking(stub, tmp_path)
+
+        assert ask(["a"]) == ['{"ok": true}']
+
+    assert "too_long" not in meter.read()
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "Invalid parameter: 'response_format' of type 'json_object' is not supported with this model."),
+        (400, "'response_format.type' must be 'json_schema' or 'text'"),
+        (422, "Extra inputs are not permitted"),
+        (404, "No endpoints found that support response_format"),
+        (500, "response_format is not implemented"),
+    ],
+)
+def test_a_refused_response_format_is_left_out_for_the_rest_of_the_run(status, words, tmp_path):
+    with served() as stub:
+        stub.behave = lambda prompt, n: error(status, words) if "response_format" in stub.requests[n][1] else YES
+        ask, meter = asking(stub, tmp_path, threads=1)
+
+        assert ask(["a", "b"]) == ['{"ok": true}'] * 2
+
+    assert ["response_format" in body for _, body, _ in stub.requests] == [True, False, False]
+    assert not meter.read()["stopped"]
+
+
+def test_json_that_came_out_wrong_does_not_mean_that_json_is_unknown(tmp_path):
+    failed = error(400, "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details.")
+    with served() as stub:
+        stub.behave = lambda prompt, n: failed if prompt == "a" and "response_format" in stub.requests[n][1] else YES
+        ask, _ = asking(stub, tmp_path, threads=1)
+        ask(["a", "b"])
+
+    assert ["response_format" in body for _, body, _ in stub.requests] == [True, False, True]
+
+
+def test_a_parameter_that_is_not_known_is_the_users_to_put_right(tmp_path):
+    words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    with served(lambda prompt, before: error(400, words)) as stub:
+        ask, meter = asking(stub, tmp_path)
+        with pytest.raises(DocumentError) as raised:
+            ask(["a"])
+
+    kind, message = meter.read()["stopped"]
+    assert (raised.value.kind, kind) == (UNASKED, "config")
+    assert words in message
+    assert "llm.parameters: {max_tokens: null} leaves it out" in message
+
+
+def test_a_window_too_small_for_any_prompt_is_the_users_to_put_right(tmp_path):
+    words = "This model's maximum context length is 1024 tokens. However, you requested 2100 tokens"
+    with served(lambda prompt, before: error(400, words)) as stub:
+        ask, meter = asking(stub, tmp_path)
+        with pytest.raises(DocumentError):
+            ask(["a"])
+
+    kind, message = meter.read()["stopped"]
+    assert kind == "config"
+    assert words in message
+    assert "llm.max_tokens" in message
+
+
+def test_a_refusal_while_the_endpoint_is_down_for_a_moment_stops_nothing(tmp_path):
+    replies = {"bad": [error(400, "content_filter")] * 3, PROBE: [error(503, "busy"), YES]}
+    with served(lambda prompt, before: replies[prompt].pop(0)) as stub:
+        ask, meter = asking(stub, tmp_path)
+
+        assert ask(["bad"]) == [""]
+
+    assert not meter.read()["stopped"]
+
+
+def test_any_other_refusal_is_its_documents_failure_in_the_endpoints_words(tmp_path):
+    with served(lambda prompt, before: error(400, "I can\u202e't\x1b[31m parse that") if "odd" in prompt else YES) as stub:
+        ask, meter = asking(stub, tmp_path)
+
+        with pytest.raises(DocumentError) as raised:
+            ask(["odd"])
+        assert ask(["fine"]) == ['{"ok": true}']
+
+    assert raised.value.kind == "refused"
+    assert "refuses (400): I can't [31m parse that" in raised.value.message
+    assert meter.read()["refused"] == 1
+    assert not meter.read()["stopped"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(400, "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."),
+        error(403, "Your chosen model requires moderation and your input was flagged"),
+        Reply("{", finish="content_filter"),
+        Reply(body=b'{"error": {"code": 400, "message": "content_filter"}}'),
+    ],
+    ids=["azure", "moderation", "finish", "gateway"],
+)
+def test_content_that_is_filtered_has_the_empty_answer(reply, tmp_path):
+    with served(lambda prompt, before: reply if "bad" in prompt else YES) as stub:
+        ask, meter = asking(stub, tmp_path)
+
+        (answer,) = ask(["bad"])
+
+    assert isinstance(answer, Refused)
+    assert not answer.too_long
+    assert meter.read()["refused"] == 1
+
+
+def test_an_error_that_comes_with_status_200_is_one(tmp_path):
+    busy = Reply(body=b'{"error": {"code": 502, "message": "Provider returned error"}}')
+    with served(first(busy, Reply(body=b'{"error": "no idea"}'))) as stub:
+        ask, meter = asking(stub, tmp_path)
+
+        assert ask(["a"]) == ['{"ok": true}']
+
+    assert meter.read()["failed_calls"] == 2
+
+
+def test_the_words_of_an_error_with_status_200_are_passed_on(tmp_path):
+    odd = Reply(body=b'{"error": {"code": 422, "message": "Provider can\'t parse it"}}')
+    with served(lambda prompt, before: odd if "odd" in prompt else YES) as stub:
+        ask, _ = asking(stub, tmp_path)
+
+        with pytest.raises(DocumentError, match=r"refuses \(422\): Provider can't parse it"):
+            ask(["odd"])
+
+
+def test_without_credit_nothing_is_waited_for(tmp_path):
+    body = {"error": {"message": "You exceeded your current quota, please check your plan", "code": "insufficient_quota"}}
+    with served(lambda prompt, before: Reply(status=429, body=json.dumps(body).encode())) as stub:
+        ask, meter = asking(stub, tmp_path)
+        with pytest.raises(DocumentError):
+            ask(["a"])
+
+    assert len(stub.requests) == 1
+    assert meter.read()["stopped"][0] == "config"
+
+
+@pytest.mark.parametrize("key", ["sk-with\nbreak", "sk-with space", "sk-schlüssel"])
+def test_a_key_that_no_header_can_hold_is_not_said(key, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with served() as stub:
+        ask, meter = asking(stub, tmp_path)
+        with pytest.raises(DocumentError) as raised:
+            ask(["a"])
+
+    assert not stub.requests
+    assert meter.read()["stopped"][0] == "config"
+    assert "OPENAI_API_KEY holds" in raised.value.message
+    assert "sk-" not in str(raised.value) + repr(meter.read())
+
+
+def test_a_line_break_behind_a_key_is_none_of_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
+    with served(key=KEY) as stub:
+        ask, _ = asking(stub, tmp_path)
+
+        assert ask(["a"]) == ['{"ok": true}']
 
 
 def test_a_prompt_that_is_refused_has_an_empty_answer_and_others_go_on(tmp_path):
@@ -376,6 +596,64 @@ def test_the_end_of_a_run_says_what_remains():
     assert "312 of 1,000 sources remain" in message
     assert "with a higher llm.max_spend the same command goes on from there" in message
     assert isinstance(llm.ended({"stopped": ("run", "x")}, 1, 2), RunError)
+
+
+WORDS = st.one_of(
+    st.text(max_size=30), st.sampled_from(["", f"{KEY}", "\ud800", "\u202e\x1b[2J", "content_filter", "a" * 2000])
+)
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(-5, 10**12), st.floats(), WORDS)
+KEYS = "error message code type param detail choices content text finish_reason refusal usage prompt_tokens completion_tokens"
+ANYTHING = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS.split()), inner, max_size=6),
+    max_leaves=25,
+)
+CHOICE = st.fixed_dictionaries(
+    {"message": ANYTHING | st.fixed_dictionaries({"content": ANYTHING})}, optional={"finish_reason": LEAVES}
+)
+BODIES = st.one_of(
+    st.binary(max_size=80),
+    st.sampled_from([b"[" * 100_000, b'{"error": ' * 50_000, b"9" * 5000]),
+    st.fixed_dictionaries({"choices": st.lists(CHOICE, max_size=2)}, optional={"usage": ANYTHING, "error": ANYTHING}).map(sent),
+    st.fixed_dictionaries({"error": ANYTHING}, optional={"choices": ANYTHING}).map(sent),
+    ANYTHING.map(sent),
+)
+
+
+class Canned:
+    """Connections over which one thing comes back, whatever is asked."""
+
+    def __init__(self, status, body, headers):
+        self.made = {"status": status, "body": body, "headers": headers}
+
+    def request(self, *args, **options):
+        return urllib3.HTTPResponse(**self.made | {"body": io.BytesIO(self.made["body"])}, preload_content=False)
+
+
+@given(
+    status=st.sampled_from([200, 200, 200, 204, 302, 400, 401, 403, 404, 413, 418, 422, 429, 500, 503, 529]),
+    body=BODIES,
+    after=st.one_of(
+        st.none(), st.text(st.characters(max_codepoint=255, exclude_categories=["Cc"]), max_size=30), st.integers().map(str)
+    ),
+)
+@example(status=429, body=b"", after="Mon, 01 Jan 99999999999999999999 00:00:00 GMT")
+@hypothesis.settings(max_examples=600, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+def test_whatever_comes_back_is_an_answer_or_a_reason(status, body, after, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    http = Canned(status, body, {"Retry-After": after} if after is not None else {})
+
+    outcome = llm.post(http, LlmSettings(base_url="http://127.0.0.1:9/v1", model=MODEL), "a")
+
+    if isinstance(outcome, Answer):
+        assert outcome.text.encode() is not None
+        assert 0 <= outcome.tokens_in < 1 << 31 > outcome.tokens_out >= 0
+        return
+    assert outcome.kind in ("again", "too_long", "filtered", "refused", "fatal")
+    assert KEY not in outcome.message
+    assert not re.search(r"[\x00-\x1f\u202a-\u202e\ud800-\udfff]", outcome.message)
+    assert len(outcome.message) < 700
+    assert outcome.after_s is None or 0 <= outcome.after_s <= llm.PATIENCE_S
 
 
 def test_the_stub_is_good_by_default():

@@ -18,8 +18,11 @@ from chunkmill.jobs.answers import Answers
 from chunkmill.jobs.config import load
 from chunkmill.jobs.forecast import forecast
 from chunkmill.jobs.llm import PROBE
+from chunkmill.jobs.progress import asked
+from chunkmill.jobs.tally import ASKED
 from driver import begun, ready
 from endpoint_stub import KEY, MODEL, Reply, error, good, served
+from test_metrics import PATIENCE_S, counters
 from test_run import prose
 
 pytestmark = pytest.mark.usefixtures("ray_here")
@@ -161,6 +164,72 @@ def test_a_document_without_an_answer_fails_alone_and_is_tried_again(corpus, tmp
     assert (second.retried, second.statuses) == (1, {"ok": 1})
 
 
+def test_what_an_endpoint_refuses_costs_no_more_than_it_must_and_is_said(corpus, tmp_path):
+    too_long = "This model's maximum context length is 512 tokens. However, you requested 2600 tokens"
+
+    def picky(prompt, before):
+        if "response_format" in stub.requests[before][1]:
+            return error(400, "'response_format.type' must be 'json_schema' or 'text'")
+        if "Light 3\n" in prompt:
+            return error(400, "can't parse the request")
+        return error(400, too_long) if len(prompt) > 3000 else partly(prompt, before)
+
+    with served() as stub:
+        stub.behave = picky
+        summary = pipeline.run(job(corpus, tmp_path / "out", stub, "propositions", llm={"concurrency": 1}))
+
+    metadata = {d["uri"][-5:]: dict(d["metadata"] or ()) for d in ledger(tmp_path / "out") if d["status"] == "ok"}
+    assert summary.statuses == {"ok": FILES - 1, "failed:refused": 1}
+    assert "can't parse the request" in summary.examples["refused"]
+    assert sum("response_format" in body for _, body, _ in stub.requests) == 1
+    assert summary.llm["too_long"] >= FILES - 1
+    assert summary.llm["refused"] >= 1
+    assert not [p for p in stub.prompts if "It can't be used" in p and "propositions[0].evidence" not in p]
+    for notes in metadata.values():  # one statement in each answer, at the least
+        assert int(notes["llm.refused"].split()[0]) >= int(notes["llm.read"].removeprefix("in ").split()[0]) > 1
+    assert summary.llm["refused_statements"] == sum(int(m["llm.refused"].split()[0]) for m in metadata.values())
+    assert "statements refused" in asked(summary)
+
+
+def partly(prompt, before):
+    """Good propositions, and one without evidence."""
+    made = json.loads(good(prompt.partition("\n\nYour last answer began")[0], before).text)
+    return Reply(
+        json.dumps({"propositions": [{"text": "Whales sing.", "evidence": "whales sing songs"}, *made["propositions"]]})
+    )
+
+
+def test_what_is_asked_is_counted_where_rays_metrics_are(corpus, tmp_path):
+    def busy_once(prompt, before):
+        return error(503, "busy") if not before else good(prompt, before)
+
+    counts = {}
+    with served(busy_once) as stub:
+        for limits in ({}, {"requests_per_minute": 6000}):  # told in sums, and call by call
+            shutil.rmtree(tmp_path / "out", ignore_errors=True)
+            summary = pipeline.run(job(corpus, tmp_path / "out", stub, llm=limits))
+            counts[summary.run_id] = {name: summary.llm.get(name, 0) for name in ASKED}
+        shutil.rmtree(tmp_path / "out" / "documents")
+        known = pipeline.run(job(corpus, tmp_path / "out", stub))
+
+    first, second = counts.values()
+    assert (first["calls"], first["failed_calls"]) == (second["calls"], 1) == (len(stub.requests) // 2, 1)
+    assert (first["tokens_in"], first["tokens_out"]) == (100 * first["calls"], 20 * first["calls"])
+    assert served_counts(known.run_id, ["cached"]) == {"cached": first["calls"]}
+    for run_id, expected in counts.items():
+        want = {name: n for name, n in expected.items() if n}
+        assert served_counts(run_id, want) == want
+
+
+def served_counts(run_id, names):
+    """These counters of a run, once the node serves them."""
+    until = time.monotonic() + PATIENCE_S
+    while not (found := counters(run_id)).keys() >= set(names):
+        assert time.monotonic() < until, found
+        time.sleep(1)
+    return {name: found[name] for name in names}
+
+
 @pytest.mark.long
 def test_two_workers_keep_one_pace(corpus, tmp_path):
     with served() as stub:
@@ -216,8 +285,8 @@ def test_the_recipe_has_the_model_and_the_prompts_but_no_secret(corpus, tmp_path
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"llm": None}, "the strategy 'llm_boundaries', which asks a language model; give llm: {base_url"),
-        ({"llm": None, "chunk": {"strategy": "sentence", "context": "llm"}}, "chunk.context is 'llm', which asks"),
+        ({"llm": None}, "the strategy 'llm_boundaries' asks a language model; give llm: {base_url"),
+        ({"llm": None, "chunk": {"strategy": "sentence", "context": "llm"}}, "chunk.context: llm asks a language model"),
         ({"llm": {"base_url": "http://user:pw@x/v1", "model": "m"}}, "holds a name, a password"),
         ({"llm": {"base_url": "x", "model": "m"}}, "give the address"),
         ({"llm": {"base_url": "http://x/v1", "model": "m", "max_spend": 1}}, "max_spend needs llm.price_in"),

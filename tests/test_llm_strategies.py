@@ -4,21 +4,24 @@ import hashlib
 import json
 import random
 import re
+import time
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkmill.chunkers import standin
+from chunkmill.chunkers import agentic_groups, llm, llm_boundaries, propositions, standin
 from chunkmill.chunkers.api import chunk, chunk_all, chunking
 from chunkmill.chunkers.base import Block, Complete, Document, Span
-from chunkmill.chunkers.errors import ConfigError
-from chunkmill.chunkers.llm import AnswerError, fields, is_written, merged, quoted, tokens
+from chunkmill.chunkers.errors import ConfigError, DocumentError
+from chunkmill.chunkers.llm import AnswerError, Refused, fields, is_written, line, merged, quoted, tokens
 from chunkmill.chunkers.propositions import located
+from chunkmill.jobs.asking import counted
 from test_promises import check_promises
 from vocabulary import ANSWERS, Bytes, documents
 
+NEW = re.compile(r"(?m)^\[\d+\]")
 LAMP = "The lamp is lit at dusk. It burns oil. Oil comes by boat. The fog horn sounds twice. It runs on coal. Coal is dear."
 
 
@@ -34,7 +37,7 @@ class Model:
 
     def _next(self, prompt):
         answer = self.answers.pop(0) if self.answers else standin.answer(prompt)
-        return answer if isinstance(answer, str) else json.dumps(answer)
+        return answer if isinstance(answer, str) else json.dumps(answer)  # Refused is a text too
 
 
 def cut(strategy, model, text=LAMP, size=200, **options):
@@ -86,6 +89,271 @@ def test_only_the_window_with_the_bad_answer_falls_back():
     assert outcome.notes["llm.read"] == f"in {calls[0]} windows"
     assert outcome.notes["llm.fallbacks"] == f"{calls[1]} of {calls[0]}"
     assert "".join(c.text for c in outcome).replace(" ", "") == text.replace(" ", "")
+
+
+def shorter(most, answer=standin.answer):
+    """A model behind an endpoint that takes no prompt of more characters; `asked` is what it took."""
+    asked = []
+
+    def model(prompts):
+        taken = [len(p) <= most for p in prompts]
+        asked.extend(p for p, ok in zip(prompts, taken, strict=True) if ok)
+        return [answer(p) if ok else Refused(too_long=True) for p, ok in zip(prompts, taken, strict=True)]
+
+    model.asked = asked
+    return model
+
+
+LONG_TEXT = " ".join(f"Sentence number {i} stands here for itself." for i in range(60))
+
+
+def test_a_prompt_that_the_endpoint_refuses_is_not_told_that_its_json_is_bad():
+    model = Model(Refused(too_long=False))
+
+    chunks = cut("llm_boundaries", model)
+
+    assert [c.kind for c in chunks] == ["fallback"]
+    assert len(model.prompts) == 1
+
+
+def test_a_window_that_is_too_long_for_the_endpoint_is_halved_until_it_is_not():
+    model = shorter(2000)
+    cutting = chunking("llm_boundaries", size=400, unit="chars")
+    made = chunk_all([Document("d", "", LONG_TEXT)], cutting, {Complete: model})[0]
+
+    turns = [int(re.search(r"number (\d+)", c.text)[1]) for c in made]
+    assert {c.kind for c in made} == {"text"}
+    assert made.notes == {"llm.read": f"in {len(model.asked)} windows"}
+    assert len(model.asked) > 1
+    assert turns == sorted(turns)
+    assert "".join(c.text for c in made).replace(" ", "") == LONG_TEXT.replace(" ", "")
+
+
+def test_short_sentences_with_their_numbers_are_no_more_than_a_window():
+    text = "Go. " * 3000
+    model = Model()
+    cut("llm_boundaries", model, text, window_tokens=1000)
+
+    assert max(tokens(p) - tokens(llm_boundaries.PROMPT) for p in model.prompts) < 1050
+
+
+def test_prompts_are_made_as_they_are_asked(monkeypatch):
+    monkeypatch.setattr(llm, "ROUND_CHARS", 5000)
+    made, held = [], []
+
+    def asked(prompts):
+        held.append(sum(map(len, prompts)))
+        return ['{"propositions": []}'] * len(prompts)
+
+    monkeypatch.setattr(propositions, "_shown", lambda *args: made.append(len(held)) or "x" * 100)
+    cut("propositions", asked, LONG_TEXT, window_tokens=50)
+
+    assert max(held) <= 5000
+    assert len(set(made)) == len(held) > 3, "not all of them at the start"
+
+
+def test_a_turn_at_the_edge_of_a_halved_window_is_seen():
+    def model(prompts):
+        return [
+            Refused(too_long=True)
+            if "[1]" in p.split("<<<")[1] and "[30]" in p
+            else json.dumps({"starts": [31] if "[31]" in p and "[30]" in p else []})
+            for p in prompts
+        ]
+
+    made = cut("llm_boundaries", model, LONG_TEXT, size=3000)
+
+    assert [c.text[:18] for c in made] == ["Sentence number 0 ", "Sentence number 30"]
+
+
+def test_a_passage_that_is_too_long_for_the_endpoint_is_halved_until_it_is_not():
+    model = shorter(2200)
+    cutting = chunking("propositions", size=400, unit="chars")
+    made = chunk_all([Document("d", "", LONG_TEXT)], cutting, {Complete: model})[0]
+
+    assert {c.kind for c in made} == {"proposition"}
+    assert made.notes == {"llm.read": f"in {len(model.asked)} windows"}
+    assert len(made) == 60
+
+
+@pytest.mark.parametrize("name", ["llm_boundaries", "propositions", "summaries", "agentic_groups"])
+def test_where_no_prompt_is_short_enough_a_rule_does_the_work(name):
+    chunks = cut(name, shorter(0), LONG_TEXT, size=4000)
+
+    assert {c.kind for c in chunks} == {"fallback"}
+    assert "".join(c.text for c in chunks).replace(" ", "") == LONG_TEXT.replace(" ", "")
+
+
+def test_a_section_that_is_too_long_for_the_endpoint_is_divided():
+    model = shorter(1800)
+    made = cut("summaries", model, LONG_TEXT, size=4000)
+
+    assert {c.kind for c in made} == {"summary"}
+    assert len(made) == len(model.asked) > 1
+    assert [c.start for c in made[1:]] == [c.end + 1 for c in made[:-1]]
+
+
+def test_a_chunk_is_shown_less_of_its_document_where_all_of_it_is_too_long():
+    model = shorter(2600, lambda prompt: '{"context": "On sentences."}')
+    made = cut("sentence", model, LONG_TEXT, size=200, context="llm")
+
+    assert all(c.context for c in made)
+    assert max(map(len, model.asked)) <= 2600
+
+
+@pytest.mark.parametrize(("name", "context"), [("document", "llm"), ("agentic_groups", "none"), ("summaries", "none")])
+def test_no_prompt_that_was_too_long_is_asked_again(name, context):
+    prompts = []
+
+    def model(asked):
+        prompts.extend(asked)
+        return [standin.answer(p) if p.startswith(propositions.PROMPT) else Refused(too_long=True) for p in asked]
+
+    made = cut(name, model, LONG_TEXT, size=4000, context=context)
+
+    assert len(prompts) == len(set(prompts)) < 160
+    assert made
+
+
+def test_a_round_is_halved_where_it_is_too_long_for_the_endpoint():
+    def model(prompts):
+        long = [
+            p.startswith(agentic_groups.PROMPT) and len(NEW.findall(p.partition("New propositions")[2])) > 3 for p in prompts
+        ]
+        return [Refused(too_long=True) if no else standin.answer(p) for p, no in zip(prompts, long, strict=True)]
+
+    chunks = cut("agentic_groups", model, LONG_TEXT, size=4000)
+
+    assert {c.kind for c in chunks} == {"group"}
+    assert sum(c.text.count("\n") + 1 for c in chunks) == 60
+
+
+def test_a_round_shows_no_more_than_it_may():
+    model = Model()
+    cut("agentic_groups", model, LONG_TEXT, size=4000, round_tokens=400)
+
+    rounds = [p for p in model.prompts if p.startswith(agentic_groups.PROMPT)]
+    assert len(rounds) > 3
+    assert max(tokens(p) - tokens(agentic_groups.PROMPT) for p in rounds) < 480
+
+
+def test_a_group_that_was_not_shown_is_none_to_join():
+    said = [{"text": f"Fact {i}.", "evidence": e} for i, e in enumerate(["The lamp is lit at dusk.", "It runs on coal."])]
+    bad = {"groups": "none"}
+    joins = {"groups": [{"group": 1, "title": "A", "summary": "B.", "propositions": [1]}]}
+    model = Model({"propositions": said}, bad, bad, joins, joins)
+
+    cut("agentic_groups", model, round=1)
+
+    assert "groups[0].group must be null" in model.prompts[-1], "the first group has no title and was not shown"
+
+
+def test_statements_that_were_refused_are_counted():
+    good = {"text": "Coal is expensive.", "evidence": "Coal is dear."}
+    bad = {"text": "Whales sing.", "evidence": "whales sing"}
+    answer = {"propositions": [bad, good, bad]}
+    doc = Document("d", "", LAMP)
+
+    made = chunk_all([doc], chunking("propositions", size=200, unit="chars"), {Complete: Model(answer, answer)})[0]
+
+    assert made.notes == {"llm.read": "whole", "llm.refused": "2 of 3"}
+    assert counted([made, made])["refused_statements"] == 4
+    assert counted([DocumentError("refused", "x")])["refused_statements"] == 0
+
+
+def test_nothing_is_said_of_refused_statements_where_there_are_none():
+    answer = {"propositions": [{"text": "Coal is expensive.", "evidence": "Coal is dear."}]}
+    doc = Document("d", "", LAMP)
+
+    made = chunk_all([doc], chunking("propositions", size=200, unit="chars"), {Complete: Model(answer)})[0]
+
+    assert made.notes == {"llm.read": "whole"}
+
+
+HEADED = "# Light\n\n## Lamp\n\nThe lamp burns oil.\n\n## Horn\n\nThe horn burns coal.\n\n# Log\n\nIt is written at noon."
+
+
+def headed():
+    marks = [(m.start(), m.end(), len(m[1])) for m in re.finditer(r"(?m)^(#+) .*$", HEADED)]
+    return Document(
+        "d", "", HEADED, tuple(Block("heading", Span(a, b), n, None, (), HEADED[a + n + 1 : b]) for a, b, n in marks)
+    )
+
+
+@pytest.mark.parametrize(
+    ("evidence", "path"),
+    [
+        ("The lamp burns oil.", ("Light", "Lamp")),
+        ("oil. ## Horn The horn burns", ("Light",)),
+        ("burns coal. # Log It is written at noon.", ()),
+    ],
+)
+def test_a_statement_names_the_headings_that_all_of_its_evidence_is_under(evidence, path):
+    said = {"propositions": [{"text": "Something burns.", "evidence": evidence}]}
+
+    chunks = cut("propositions", Model(said), headed(), context="headings")
+
+    (made,) = [c for c in chunks if c.kind == "proposition"]
+    assert made.heading_path == path
+    assert made.context == " > ".join(path)
+    assert made.n_tokens == len(made.embedded)
+
+
+def test_a_passage_is_shown_under_the_headings_that_all_of_it_is_under():
+    model = Model(*['{"propositions": []}'] * 3)
+    cut("propositions", model, headed(), window_tokens=30)
+    cut("propositions", model, headed())
+
+    shown = [re.findall(r"headings:\n<<<\w+\n(.*)\n", p) for p in model.prompts]
+    assert shown == [["Light"], ["Log"], []]
+
+
+def test_a_group_names_the_headings_of_all_its_members_and_its_title():
+    said = [{"text": f"Fact {i}.", "evidence": e} for i, e in enumerate(["The lamp burns oil.", "The horn burns coal."])]
+    joined = {"groups": [{"group": None, "title": "Fuel", "summary": "What burns.", "propositions": [1, 2]}]}
+
+    chunks = cut("agentic_groups", Model({"propositions": said}, joined), headed(), context="headings", size=300)
+
+    (group,) = [c for c in chunks if c.kind == "group"]
+    assert group.heading_path == ("Light", "Fuel")
+    assert group.context == "Light\nFuel: What burns."
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200b", "\u200f", "\x07", "\x1b", "\ufeff", "\u2028", "\U000e0041"])
+def test_characters_that_hide_or_turn_text_are_not_kept_of_what_a_model_writes(hidden):
+    choice = {"strategy": "sentence", "tags": [f"la{hidden}mp"], "why": f"It {hidden}says so."}
+    made = chunk_all([Document("d", "", LAMP)], chunking("agentic", size=200, unit="chars"), {Complete: Model(choice)})[0]
+    said = {"propositions": [{"text": f"Coal {hidden}is dear.", "evidence": "Coal is dear."}]}
+    (stated,) = [c for c in cut("propositions", Model(said)) if c.kind == "proposition"]
+
+    assert made.notes["llm.why"] == "It says so."
+    assert made.notes["llm.tags"] in ("lamp", "la mp")
+    assert stated.text == "Coal is dear."
+
+
+def test_joiners_that_letters_need_are_kept():
+    assert (
+        line("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 👩\u200d👧", "a tag", 40)
+        == "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 👩\u200d👧"
+    )
+
+
+@pytest.mark.parametrize("answer", ["```" + " " * 100_000, "```json" + "\n" * 100_000 + "{", "```" + " " * 100_000 + "```x"])
+def test_an_answer_of_white_space_takes_no_time(answer):
+    began = time.perf_counter()
+
+    with pytest.raises(AnswerError):
+        fields(answer, "a")
+    assert time.perf_counter() - began < 0.5
+
+
+def test_what_is_said_of_an_answer_stays_short_and_can_be_sent():
+    model = Model('{"strategy": "section", "settings": {"' + "\\ud800x" * 5000 + '": 1}}')
+
+    cut("agentic", model)
+
+    assert len(model.prompts[1]) < len(model.prompts[0]) + 2000
+    assert model.prompts[1].encode()
 
 
 def test_propositions_carry_the_sentence_that_says_so():
@@ -443,7 +711,7 @@ def twisted(value, draw):
 
 
 def any_answer(prompt, seed):
-    """A good answer, a wrong one or none at all: the same for the same prompt."""
+    """A good answer, a wrong one, a refusal or none at all: the same for the same prompt."""
     draw = random.Random(hashlib.blake2b(f"{seed}{prompt}".encode("utf-8", "replace")).digest())
     good = standin.answer(prompt)
     kind = draw.randrange(6)
@@ -451,7 +719,10 @@ def any_answer(prompt, seed):
         return json.dumps(twisted(json.loads(good), draw))
     if kind == 4:
         return good[: draw.randrange(len(good) + 1)]
-    return draw.choice(["I can't help with that.", "", "null", "[1]", good, good, "\ud800", "```json\n" + good + "\n```"])
+    refused = Refused(too_long=draw.random() < 0.7)
+    return draw.choice(
+        ["I can't help with that.", "", "null", "[1]", refused, refused, good, good, "\ud800", "```json\n" + good + "\n```"]
+    )
 
 
 LEVELS = [{"strategy": "summaries", "size": 50, "least_tokens": 0}, {"strategy": "propositions", "size": 30}]
