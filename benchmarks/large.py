@@ -42,7 +42,7 @@ def paragraphs(kind: str, size: int) -> Iterator[str]:
         number += 1
         said = rng.sample(sentences, 5)
         if kind == "csv":
-            text = f"{number},{words[number % 39]},{words[number % 37]},{said[0]}\n"
+            text = f'{number},{words[number % 39]},{words[number % 37]},"{number % 7}, {said[0]}"\n'
         elif kind == "py":
             text = f"def light_{number}(n):\n    {words[number % 39]} = n + {number}\n    return {said[0]!r}\n\n\n"
         else:

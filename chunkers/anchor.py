@@ -10,10 +10,9 @@ about three chunks; inside a stretch the fewest chunks are made, and among those
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, compress, pairwise, repeat
 from operator import add, le, sub
 from typing import Protocol
 
@@ -50,12 +49,12 @@ class Parts:
         self.text, self.starts, self.ends, self.strengths = text, starts, ends, strengths
         self.first: list[int]
         self.last: list[int]
-        self.first, self.last = budget.indices_of(np.array((starts, ends), np.int64)).tolist()
+        offsets = np.array((starts, ends), np.int64)
+        self.first, self.last = budget.indices_of(offsets).tolist()
         self.limit = max(1, budget.fill)
         self.rooms: list[int] | None = None
         if len(budget.context_at):
-            spare = budget.limit - budget.fill
-            self.rooms = [max(1, room - spare) for room in budget.rooms(list(map(Span, starts, ends))).tolist()]
+            self.rooms = np.maximum(1, budget.rooms_from(offsets[0]) - (budget.limit - budget.fill)).tolist()
 
     @cached_property
     def prices(self) -> list[float]:
@@ -147,23 +146,23 @@ def _refined(parts: Parts, a: int, b: int, finer: Finer) -> list[Span]:
     least = -(-size // parts.room(a, b))
     if size > MOST * parts.limit:
         return packed(finer.throughout(a, b))
-    if parts.rooms is not None:
+    cuts = few(parts, a, b)
+    if cuts is None and parts.rooms is not None:
         cuts = _programme(parts, a, b)
         # A weaker seam costs 1 or more: no way with one is cheaper than one that costs less.
-        whole = len(cuts) < least and parts.fits(a, b, cuts) and (len(cuts) < 3 or sum(parts.prices[cut] for cut in cuts) < 1)
-        return parts.joined(a, b, cuts) if whole else packed(finer.throughout(a, b))
-    few = _few(parts, a, b)
-    if few is not None and len(few) < least:
-        return parts.joined(a, b, few)
+        sure = len(cuts) < 3 or sum(parts.prices[cut] for cut in cuts) < 1
+        cuts = cuts if sure and parts.fits(a, b, cuts) else None
+    if cuts is not None and len(cuts) < least:
+        return parts.joined(a, b, cuts)
     fine = finer.within(a, b, _windows(parts, a, b, least))
-    few = _few(fine, 0, len(fine.starts))
-    if few is not None and len(few) < least:
-        return fine.joined(0, len(fine.starts), few)
+    cuts = few(fine, 0, len(fine.starts))
+    if cuts is not None and len(cuts) < least:
+        return fine.joined(0, len(fine.starts), cuts)
     return packed(finer.throughout(a, b))
 
 
 def _windows(parts: Parts, a: int, b: int, count: int) -> list[Window]:
-    """Where the cuts can be, if parts[a:b] are to be so many chunks: stretches of the index, in order and apart."""
+    """Where the cuts can be, if parts[a:b] are to be so many chunks or fewer: stretches of the index, in order and apart."""
     windows: list[Window] = []
     for i in range(1, count):
         low = parts.last[b - 1] - (count - i) * parts.limit - SLACK
@@ -178,14 +177,14 @@ def noise(text: str, starts: Sequence[int]) -> list[float]:
     """For the seam before each start a number in [0, NOISE), by the text behind it."""
     if len(starts) > SLAB:
         return [n for i in range(0, len(starts), SLAB) for n in noise(text, starts[i : i + SLAB])]
-    values: list[float] = _hashes(text, starts, HASHED).tolist()
-    if len(set(values)) == len(values):
-        return values
-    often = Counter(values)  # texts that begin alike, as rows do: the first of them must not win for its place
-    tied = [i for i, value in enumerate(values) if often[value] > 1]
-    for i, tie in zip(tied, _hashes(text, [starts[i] for i in tied], TIED).tolist(), strict=True):
-        values[i] += tie / (1 << 24)
-    return values
+    values = _hashes(text, starts, HASHED)
+    order = values.argsort()
+    again = (values[order[1:]] == values[order[:-1]]).nonzero()[0]
+    if len(again):  # texts that begin alike, as rows do: the first of them must not win for its place
+        tied = np.zeros(len(values), np.bool_)
+        tied[order[again]] = tied[order[again + 1]] = True
+        values[tied] += _hashes(text, list(compress(starts, tied.tolist())), TIED) / (1 << 24)
+    return values.tolist()  # type: ignore[no-any-return]
 
 
 def _hashes(text: str, starts: Sequence[int], length: int) -> Floats:
@@ -194,7 +193,7 @@ def _hashes(text: str, starts: Sequence[int], length: int) -> Floats:
     if len(behind) < length * len(starts):
         behind = "".join([text[at : at + length].ljust(length, "\0") for at in starts])
     codes = np.frombuffer(behind.encode("utf-32-le"), np.uint32).reshape(-1, length)
-    mixed = codes.astype(np.uint64) @ WEIGHTS[:length]
+    mixed: npt.NDArray[np.uint64] = np.dot(codes.astype(np.uint64), WEIGHTS[:length])
     mixed ^= mixed >> SHIFT
     mixed *= MIXER
     mixed >>= KEPT
@@ -213,12 +212,17 @@ def division(parts: Parts, a: int, b: int) -> int | None:
 
 def fewest(parts: Parts, a: int, b: int) -> list[int]:
     """Where to cut parts[a:b] into the fewest chunks, and of those ways the cheapest; exact."""
-    few = _few(parts, a, b) if parts.rooms is None else None
-    return _programme(parts, a, b) if few is None else few
+    cuts = few(parts, a, b)
+    return _programme(parts, a, b) if cuts is None else cuts
+
+
+def few(parts: Parts, a: int, b: int) -> list[int] | None:
+    """The same where up to three chunks do; else None."""
+    return _few(parts, a, b) if parts.rooms is None else _few_of(parts, parts.rooms, a, b)
 
 
 def _few(parts: Parts, a: int, b: int) -> list[int] | None:
-    """The same where up to three chunks do, all of one limit; else None."""
+    """`few` where all chunks have one limit."""
     first, last, limit = parts.first, parts.last, parts.limit
     if last[b - 1] - first[a] <= limit:
         return []
@@ -242,6 +246,27 @@ def _two_cuts(parts: Parts, a: int, head: int, rest: int, b: int) -> list[int] |
         if best is None or total < best[0]:
             best = total, k, furthest
     return [best[1], parts.cheapest(rest, best[2] + 1)] if best else None
+
+
+def _few_of(parts: Parts, rooms: Sequence[int], a: int, b: int) -> list[int] | None:
+    """`few` where the limit depends on the part that a chunk begins with; None too where a part alone is over its own."""
+    first, last, prices = parts.first, parts.last, parts.prices
+    if last[b - 1] - first[a] <= rooms[a]:
+        return []
+    if not all(map(le, map(sub, last[a:b], first[a:b]), rooms[a:b])):
+        return None
+    head = bisect_right(last, first[a] + rooms[a], a, b - 1) + 1
+    least = bisect_left(first, last[b - 1] - max(rooms[a:b]), a + 1, b)
+    rest = [m for m in range(least, b) if last[b - 1] - first[m] <= rooms[m]]  # the cuts after which the rest fits one chunk
+    if rest and rest[0] < head:
+        return [min(rest[: bisect_left(rest, head)], key=prices.__getitem__)]
+    cheapest = list(accumulate([prices[m] for m in rest], min))
+    best: tuple[float, int, int] | None = None
+    for k in range(a + 1, head):
+        reached = bisect_left(rest, bisect_right(last, first[k] + rooms[k], k, b - 1) + 1)
+        if reached and (best is None or prices[k] + cheapest[reached - 1] < best[0]):
+            best = prices[k] + cheapest[reached - 1], k, reached
+    return [best[1], min(rest[: best[2]], key=prices.__getitem__)] if best else None
 
 
 def _programme(parts: Parts, a: int, b: int) -> list[int]:

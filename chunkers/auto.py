@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -34,9 +35,9 @@ class Auto:
 
     def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
         """The pieces of the chosen strategy."""
-        from chunkmill.chunkers.strategies import strategy  # the table holds this class too
+        from chunkmill.chunkers.strategies import STRATEGIES  # the table holds this class too
 
-        pieces = strategy(choose(doc, budget).name)(doc, budget)
+        pieces = STRATEGIES[choose(doc, budget).name].cls()(doc, budget)
         assert isinstance(pieces, list)  # none of the choices asks a model
         return pieces
 
@@ -54,20 +55,18 @@ def choose(doc: Document, budget: Budget) -> Choice:
     return next(c for c in _rules(doc, budget) if c and c.name in there)
 
 
-def _rules(doc: Document, budget: Budget) -> list[Choice | None]:
+def _rules(doc: Document, budget: Budget) -> Iterator[Choice | None]:
+    yield _whole(doc, budget)
     kinds = Counter[str]()
     for block in doc.blocks:
         kinds[block.kind] += block.span.end - block.span.start
+    yield _mostly("code", "code", kinds)
+    yield _mostly("record", "records", kinds)
+    yield _mostly("table", "table", kinds)
+    yield _slides(doc, budget)
     headings = sum(b.kind == "heading" for b in doc.blocks)
-    return [
-        _whole(doc, budget),
-        _mostly("code", "code", kinds),
-        _mostly("record", "records", kinds),
-        _mostly("table", "table", kinds),
-        _slides(doc, budget),
-        Choice("section", f"{headings} headings") if headings > 1 else None,
-        Choice("recursive", "prose without headings" if headings == 0 else "prose under one heading"),
-    ]
+    yield Choice("section", f"{headings} headings") if headings > 1 else None
+    yield Choice("recursive", "prose without headings" if headings == 0 else "prose under one heading")
 
 
 def _whole(doc: Document, budget: Budget) -> Choice | None:
@@ -82,7 +81,7 @@ def _mostly(kind: str, name: str, kinds: Counter[str]) -> Choice | None:
 
 def _slides(doc: Document, budget: Budget) -> Choice | None:
     paged = pages(doc.blocks)
-    starts = [s for i, s in enumerate(paged.starts.tolist()) if i == 0 or paged.numbers[i] != paged.numbers[i - 1]]
+    starts = [s for i, s in enumerate(paged.starts) if i == 0 or paged.numbers[i] != paged.numbers[i - 1]]
     if len(starts) < FEW:
         return None
     typical = median(budget.size(Span(a, b)) for a, b in pairwise([*starts, len(doc.text)]))

@@ -38,7 +38,7 @@ class Block(NamedTuple):
     span: Span
     level: int = 0
     page: int | None = None
-    parts: tuple[Span, ...] = ()
+    parts: Sequence[Span] = ()
     title: str = ""
 
 
@@ -107,9 +107,13 @@ class Budget:
 
     def rooms(self, spans: Sequence[Span]) -> Offsets:
         """`room` of many spans at once: (n,)."""
+        return self.rooms_from(np.fromiter((s[0] for s in spans), np.int64, len(spans)))
+
+    def rooms_from(self, starts: Offsets) -> Offsets:
+        """`room` of many starts at once."""
         if not len(self.context_at):
-            return np.full(len(spans), self.limit, np.int64)
-        at = self.context_at.searchsorted(np.fromiter((s[0] for s in spans), np.int64, len(spans)), "right") - 1
+            return np.full(len(starts), self.limit, np.int64)
+        at = self.context_at.searchsorted(starts, "right") - 1
         rooms: Offsets = np.maximum(1, self.limit - np.where(at >= 0, self.context_size[at], 0))
         return rooms
 
@@ -141,6 +145,7 @@ class Piece(NamedTuple):
 
     `level` 0 is a leaf; a parent has a higher one. `context` is read by the model in front of the body. `text` is set only
     where a model wrote it: the span is then its evidence. `path` (the names of the symbols around it) goes before the headings.
+    `parts`: of a leaf that is gathered from several places, these, in order; the span is from the first to the last.
     """
 
     span: Span
@@ -149,6 +154,7 @@ class Piece(NamedTuple):
     text: str = ""
     kind: str = "text"
     path: tuple[str, ...] = ()
+    parts: tuple[Span, ...] = ()
 
 
 T = TypeVar("T")

@@ -68,7 +68,7 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _before_white(text: str, start: int, end: int) -> int:
-    """The end if it is safe, being before white space, or else where the marks before it begin; -1 if that isn't known."""
+    """The end if it is safe, before white space or behind a single mark, or where the marks before it begin; -1: not known."""
     behind = text[end : end + 1]
     if text[end - 1].isspace() or behind not in " \t\r\n":
         return -1
@@ -81,7 +81,9 @@ def _before_white(text: str, start: int, end: int) -> int:
         return -1
     if text[at - 1] == " ":
         return at - 1
-    return at if text[at - 1].isalnum() or _begins_line(text, at) else -1
+    if not (text[at - 1].isalnum() or _begins_line(text, at)):
+        return -1
+    return end if at + 1 == end and text[at].isascii() else at  # a byte is one token, alone and before a line break
 
 
 def _first_place(text: str, start: int, end: int) -> int:

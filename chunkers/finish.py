@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from chunkmill.chunkers.base import Budget, Chunker, Complete, Document, Piece, Span
 from chunkmill.chunkers.counts import exact, extra
 from chunkmill.chunkers.errors import ConfigError, DocumentError
+from chunkmill.chunkers.gathered import gathered
 from chunkmill.chunkers.identity import digest as digest
 from chunkmill.chunkers.identity import identities
 from chunkmill.chunkers.limit import at, bounded, rooms_of, shrunk
@@ -29,6 +30,7 @@ LITTLE = 64  # units; a chunk of no more has no room for such a path
 class Chunk(NamedTuple):
     """A finished chunk. `text` is `document.text[start:end]` unless a model wrote it; offsets are code points.
 
+    Of one that is gathered from several places `spans` are these and `text` is their slices, a line each.
     `n_tokens` is the size of what is embedded: context, body and the model's special tokens, in the unit of the job.
     """
 
@@ -46,6 +48,12 @@ class Chunk(NamedTuple):
     text: str
     context: str
     n_tokens: int
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def ranges(self) -> tuple[Span, ...]:
+        """What of the document it holds."""
+        return self.spans or (Span(self.start, self.end),)
 
     @property
     def embedded(self) -> str:
@@ -124,7 +132,7 @@ class Chunking:
 
 def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget, contexts: Contexts) -> list[Chunk]:
     """Chunks out of pieces. Every leaf is within the limit by an exact count, has some text, and keeps its order."""
-    leaves = _with_room([p for p in pieces if not p.level and not p.text], chunking, budget)
+    leaves = _with_room([p for p in pieces if not (p.level or p.text or p.parts)], chunking, budget)
     _check(doc, pieces, getattr(chunking.strategy, "covers", True))
     bodies, sizes = bounded(doc.text, leaves, chunking, budget)
     overlaps = getattr(chunking.strategy, "overlaps", False)
@@ -135,12 +143,13 @@ def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: B
     starts = [p.span[0] for p in bodies]
     if chunking.overlap and not overlaps:
         rooms = [0 if alone else n for alone, n in zip(apart(bodies), rooms_of(bodies, chunking, budget), strict=True)]
-        spans = overlapped(doc.text, [p.span for p in bodies], sizes, rooms, chunking.overlap, budget, chunking.unit)
+        bare = [p.span for p in bodies]
+        spans, sizes = overlapped(doc.text, bare, sizes, rooms, chunking.overlap, budget, chunking.unit)
         bodies = list(map(at, bodies, spans))
-        sizes = exact(doc.text, spans, budget, chunking.unit)
     if len(leaves) < len(pieces):
         others = [at(p, trim(doc.text, *p.span)) for p in pieces if p.level or p.text]
-        others = _written([p for p in others if p.span.start < p.span.end], chunking, budget)
+        others = _written(doc, [p for p in others if p.span.start < p.span.end], chunking, budget)
+        others += gathered(doc.text, [p for p in pieces if p.parts and not (p.level or p.text)], chunking, budget)
         counts = chunking.unit.count([p.text or doc[p.span] for p in others])
         done = [*zip(bodies, starts, sizes, strict=True), *((p, p.span.start, n) for p, n in zip(others, counts, strict=True))]
         done.sort(key=_order)
@@ -154,12 +163,12 @@ def _check(doc: Document, pieces: Sequence[Piece], covers: bool) -> None:
     A text that a model wrote stands for the span that is its evidence.
     """
     text, size = doc.text, len(doc.text)
-    if bad := [p.span for p in pieces if not 0 <= p.span[0] <= p.span[1] <= size]:
+    if bad := [s for p in pieces for s in (p.span, *p.parts) if not 0 <= s[0] <= s[1] <= size]:
         raise DocumentError("internal", f"the strategy gave a piece at {bad[0]}, outside the text of {size}")
     if not covers:
         return
     reached = 0
-    for start, stop in [*sorted([p.span for p in pieces if not p.level]), (size, size)]:
+    for start, stop in [*sorted([s for p in pieces if not p.level for s in p.parts or (p.span,)]), (size, size)]:
         if start > reached and not text[reached:start].isspace():
             lost = text[reached:start].strip()
             raise DocumentError("internal", f"the strategy left out the text at {reached}: {lost[:40]!r}")
@@ -167,25 +176,36 @@ def _check(doc: Document, pieces: Sequence[Piece], covers: bool) -> None:
             reached = stop
 
 
-def _written(pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> list[Piece]:
+def _written(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> list[Piece]:
     """The pieces; the text of a leaf that a model wrote is cut to the limit, each part with the evidence of the whole.
 
-    A context of its own that is over its share goes first.
+    A context of its own that is over its share goes first. With `context: headings` those that all of its evidence is under are
+    in its context.
     """
     done: list[Piece] = []
-    sizes = chunking.unit.count([p.text for p in pieces])
-    for piece, size, room in zip(pieces, sizes, budget.rooms([p.span for p in pieces]).tolist(), strict=True):
-        if piece.level or not piece.text:
+    sizes, above = chunking.unit.count([p.text for p in pieces]), _above(doc, pieces, chunking)
+    for piece, size, head in zip(pieces, sizes, above, strict=True):
+        ahead, own = extra([head, piece.context], BREAK, chunking.unit)
+        if not piece.level and own > (budget.limit - ahead) // SHARE:
+            piece = piece._replace(context="")
+        if head:
+            piece = piece._replace(context=BREAK.join(filter(None, (head, piece.context))))
+        room = max(1, budget.limit - extra([piece.context], BREAK, chunking.unit)[0])
+        if piece.level or not piece.text or size <= room:
             done.append(piece)
-            continue
-        (own,) = extra([piece.context], BREAK, chunking.unit)
-        if own > room // SHARE:
-            piece, own = piece._replace(context=""), 0
-        if size > room - own:
-            done += [piece._replace(text=text) for text in _texts(piece.text, max(1, room - own), chunking.unit)]
         else:
-            done.append(piece)
+            done += [piece._replace(text=text) for text in _texts(piece.text, room, chunking.unit)]
     return done
+
+
+def _above(doc: Document, pieces: Sequence[Piece], chunking: Chunking) -> list[str]:
+    """Of each piece whose text a model wrote the headings that all of its evidence is under, if chunks carry headings."""
+    headings = outline(doc)
+    if chunking.context != "headings" or not headings.paths:
+        return [""] * len(pieces)
+    paths = [headings.shared(doc.text, *p.span) if p.text else () for p in pieces]
+    named = path_contexts(set(paths), chunking.unit, (chunking.limit - chunking.overlap) // SHARE)
+    return [named[path] for path in paths]
 
 
 def _texts(text: str, room: int, unit: Tokenizer) -> list[str]:
@@ -246,15 +266,17 @@ def _chunks(
     """Pieces in their final place as chunks. `bodies`: where each starts without overlap; sizes are without context."""
     if not done:
         return []
-    spans, levels, _, written, kinds, paths = zip(*done, strict=True)
+    spans, levels, _, written, kinds, paths, parts = zip(*done, strict=True)
     starts, ends = zip(*spans, strict=True)
     text = doc.text
     texts = [own or text[start:end] for own, (start, end) in zip(written, spans, strict=True)]
     before = _contexts(done, bodies, chunking, contexts)
     ids = identities(doc.id, levels, texts)
-    headings, paged = outline(doc), pages(doc.blocks)
+    headings = contexts.headings if contexts.texts else outline(doc)
+    paged, specials = pages(doc.blocks), chunking.unit.specials
     if headings.paths:
-        paths = tuple(p or headings.of(text, a, b) for p, a, b in zip(paths, bodies, ends, strict=True))
+        under = [headings.shared if own and not several else headings.of for own, several in zip(written, parts, strict=True)]
+        paths = tuple(p or of(text, a, b) for p, of, a, b in zip(paths, under, bodies, ends, strict=True))
     columns = (
         ids,
         repeat(doc.id),
@@ -269,7 +291,8 @@ def _chunks(
         paths,
         texts,
         before,
-        map(add, sizes, [n + chunking.unit.specials for n in extra(before, BREAK, chunking.unit)]),
+        map(add, sizes, [n + specials for n in extra(before, BREAK, chunking.unit)]),
+        parts,
     )
     return list(map(Chunk._make, zip(*columns, strict=False)))
 
@@ -279,9 +302,8 @@ def _contexts(done: Sequence[Piece], bodies: Sequence[int], chunking: Chunking, 
     if not contexts.texts and not any(p.path for p in done):
         return [p.context for p in done]
     named = path_contexts({p.path for p in done}, chunking.unit, chunking.reserve)
-    return [
-        BREAK.join(filter(None, (contexts.of(body), named[p.path], p.context))) for p, body in zip(done, bodies, strict=True)
-    ]
+    above = ["" if p.text and not p.parts else head for p, head in zip(done, contexts.all(bodies), strict=True)]
+    return [BREAK.join(filter(None, (head, named[p.path], p.context))) for p, head in zip(done, above, strict=True)]
 
 
 def _parents(pieces: Sequence[Piece], ids: Sequence[str]) -> list[str | None]:

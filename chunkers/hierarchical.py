@@ -109,5 +109,9 @@ def _check(key: str, level: Level, leaf: bool) -> None:
         raise ConfigError(f"{key}overlap is {level.overlap}; it must be 0 or more, and less than the size of {level.size}")
     if level.overlap and not (leaf and getattr(level.strategy, "overlaps", False)):
         raise ConfigError(f"{key}overlap is {level.overlap}; only the last level overlaps, and only with windows (`fixed`)")
+    if getattr(level.strategy, "gather", False):
+        raise ConfigError(f"{key}gather puts together what stands apart, and a level is a stretch of the text; leave it out")
+    if getattr(level.strategy, "fit", "") == "corpus":
+        raise ConfigError(f"{key}fit is 'corpus'; topics of a corpus are for the strategy `topic` alone")
     if isinstance(level.strategy, Hierarchical):
         raise ConfigError(f"{key}strategy is hierarchical itself; list its levels here instead")

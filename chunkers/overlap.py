@@ -21,27 +21,27 @@ def apart(pieces: Sequence[Piece]) -> list[bool]:
 
 def overlapped(
     text: str, bodies: Sequence[Span], sizes: Sequence[int], rooms: Sequence[int], overlap: int, budget: Budget, unit: Tokenizer
-) -> list[Span]:
-    """Each body with up to `overlap` units of what stands before it, as far as the limit leaves room."""
+) -> tuple[list[Span], list[int]]:
+    """Each body with up to `overlap` units of what stands before it, as far as the limit leaves room; and the exact sizes."""
     reaches = [min(overlap, room - size) for room, size in zip(rooms, sizes, strict=True)]
-    spans = list(bodies)
+    spans, sizes = list(bodies), list(sizes)
     open_ = [i for i in range(1, len(bodies)) if reaches[i] > 0]
     while open_:
         starts = {i: _word_start(text, budget, bodies[i].start, reaches[i], bodies[i - 1].start + 1) for i in open_}
         tried = [Span(starts[i], bodies[i].end) for i in open_]
-        added = exact(text, [Span(starts[i], bodies[i].start) for i in open_], budget, unit)
-        whole = exact(text, tried, budget, unit)
+        counts = exact(text, [*(Span(starts[i], bodies[i].start) for i in open_), *tried], budget, unit)
+        added, whole = counts[: len(open_)], counts[len(open_) :]
         again = []
         for i, span, more, size in zip(open_, tried, added, whole, strict=True):
             over = max(more - overlap, size - rooms[i])
             if over <= 0:
-                spans[i] = span
+                spans[i], sizes[i] = span, size
                 continue
             reaches[i] -= over
             if reaches[i] > 0:
                 again.append(i)
         open_ = again
-    return spans
+    return spans, sizes
 
 
 def _word_start(text: str, budget: Budget, start: int, reach: int, floor: int) -> int:

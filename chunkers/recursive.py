@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from operator import sub
 from typing import ClassVar, Literal
 
@@ -147,24 +147,24 @@ class Paragraphs:
         return seams
 
     def _parts(self, a: int, b: int, seams: Sequence[Seam]) -> tuple[list[int], list[int], list[int]]:
-        starts = [self.starts[a], *(begin for _, begin, _ in seams)]
-        ends = [*(end for end, _, _ in seams), self.ends[b - 1]]
-        return starts, ends, [0, *(rank for _, _, rank in seams)]
+        ends, starts, ranks = zip(*seams, strict=True) if seams else ((), (), ())
+        return [self.starts[a], *starts], [*ends, self.ends[b - 1]], [0, *ranks]
 
 
 def text_grains(text: str, start: int, stop: int, behind: int, budget: Budget, low: int, high: int) -> list[Seam]:
     """The lines of a paragraph, and the sentences in long lines: seams from `low` to `high`. The next one begins `behind`."""
     if start < low and (line := text.rfind("\n", start, low)) >= 0:
         start = text_from(text, line)
-    gaps: list[tuple[int, int]] = []
-    for gap in chain(lines(text, start, stop), [(stop, behind)]):
-        gaps.append(gap)
-        if gap[0] > high:
-            break
-    begins = [start, *(begin for _, begin in gaps)]
+    gaps = lines(text, start, stop, high)
+    if not gaps or gaps[-1][0] <= high:
+        gaps.append((stop, behind))
+    begins = [start, *[begin for _, begin in gaps]]
+    long = _long(text, begins, budget)
+    if True not in long:
+        return [(end, after, 1) for end, after in gaps if end <= high and low <= after < behind]
     seams: list[Seam] = []
-    for begin, long, (end, after) in zip(begins, _long(text, begins, budget), gaps, strict=False):
-        if long:
+    for begin, divide, (end, after) in zip(begins, long, gaps, strict=False):
+        if divide:
             found = sentence_ends(text, max(begin, low - AROUND), min(end, high + AROUND))
             seams += [(e, b, 2) for e, b in found if low <= b and e <= high]
         if end <= high and low <= after < behind:

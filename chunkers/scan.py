@@ -6,6 +6,7 @@ A seam is a gap: where the part before it ends, and where the part behind it beg
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 
 ENDS, WIDE_ENDS = ".!?", "。！？"  # what ends a sentence before white space, and without any
@@ -27,9 +28,17 @@ def blank_lines(text: str, start: int, end: int) -> list[Gap]:
     return [(_text_end(text, at), begin) if text[at - 1].isspace() else (at, begin) for at, begin in gaps]
 
 
-def lines(text: str, start: int, end: int) -> Iterator[Gap]:
-    """White space with a line break."""
-    return ((_text_end(text, m.start()), m.end()) for m in LINE.finditer(text, start, end))
+def lines(text: str, start: int, end: int, enough: int = sys.maxsize) -> list[Gap]:
+    """White space with a line break, up to the first that begins behind `enough`."""
+    gaps: list[Gap] = []
+    for match in LINE.finditer(text, start, end):
+        at, begin = match.span()
+        if text[at - 1].isspace():
+            at = _text_end(text, at)
+        gaps.append((at, begin))
+        if at > enough:
+            break
+    return gaps
 
 
 def sentence_ends(text: str, start: int, end: int) -> Iterator[Gap]:

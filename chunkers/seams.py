@@ -55,8 +55,10 @@ def between(text: str, cuts: Iterable[int], within: Span) -> list[Span]:
     spans, start = [], within.start
     for cut in (*cuts, within.end):
         if start < cut <= within.end:
-            span = trim(text, start, cut)
-            if span.start < span.end:
+            end = cut - 1 if text[cut - 1].isspace() else cut
+            if start < end and not (text[end - 1].isspace() or text[start].isspace()):
+                spans.append(Span(start, end))
+            elif (span := trim(text, start, end)).start < span.end:
                 spans.append(span)
             start = cut
     return spans

@@ -16,8 +16,13 @@ from chunkmill.chunkers.seams import CLUSTER, cluster_start, trim
 def cut(chunker: Chunker, doc: Document, budget: Budget, span: Span) -> Plan:
     """The pieces of this stretch, in the document's offsets; the strategy sees nothing outside it."""
     pieces = yield from pieces_of(chunker, within(doc, span), stretch(budget, span))
-    moved = [p._replace(span=Span(p.span.start + span.start, p.span.end + span.start)) for p in pieces]
+    moved = [_placed(p, span.start) for p in pieces]
     return Noted(moved, pieces.notes) if isinstance(pieces, Noted) else moved
+
+
+def _placed(piece: Piece, by: int) -> Piece:
+    parts = tuple(Span(p.start + by, p.end + by) for p in piece.parts)
+    return piece._replace(span=Span(piece.span.start + by, piece.span.end + by), parts=parts)
 
 
 def together(plans: Sequence[Plan]) -> Generator[Embed | Complete, Any, list[list[Piece]]]:
@@ -92,7 +97,7 @@ def whole(text: str, pieces: Iterable[Piece]) -> list[Piece]:
         start, end = cluster_start(text, span.start), _cluster_end(text, span.end)
         if stop <= span.start:
             start = max(start, reached)
-        if piece.text:
+        if piece.text or piece.parts:
             done.append(piece)
         elif start < end and end > reached:
             done.append(piece._replace(span=Span(start, end)))

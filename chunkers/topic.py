@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 from math import log
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Embed, Piece, Plan, Span, Vectors
 from chunkmill.chunkers.errors import ConfigError
+from chunkmill.chunkers.lda import NAMED, WORD, Topics, of_document
 from chunkmill.chunkers.pack import pack
 from chunkmill.chunkers.similarity import SAME, Scores, units
 from chunkmill.chunkers.structure import outline
@@ -29,8 +28,6 @@ FEW = 4  # a text of fewer sentences has one topic
 SWITCH = 2.0  # what a change of topic costs, in median differences between a sentence's best topic and its second
 STARTS, ROUNDS, SAMPLE = 4, 50, 8192  # of k-means: tries, steps of each, and the sentences it learns from
 TIE = 1e-5  # paths of topics whose costs differ by less are equally good: repeated sentences make for ties
-NAMED = 3  # words that name a topic
-WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +35,20 @@ class Topic:
     """One chunk for each run of sentences on one topic; what is longer than the limit is packed by sentences.
 
     `kmeans`: topics are clusters of sentence vectors. `lda`: topics of latent Dirichlet allocation over the counts of words
-    in each sentence and its neighbours; of this document alone, as in the articles, which is little text to learn from; needs
-    scikit-learn. `topics`: how many (default: one for 9 sentences, from 2 to 20). `switch`: the price of a change of topic, in
+    in each sentence and its neighbours; needs scikit-learn. `fit`: of this `document` alone, as in the articles, which is
+    little text to learn from, or once of the whole `corpus`: a run learns them before it cuts the first document, and keeps
+    them with the dataset. `topics`: how many (default: one for 9 sentences of a document, from 2 to 20; for 10 passages of a
+    corpus, from 2 to 50). `switch`: the price of a change of topic, in
     median differences between a sentence's best topic and its second (2): by it runs are contiguous, where a single sentence
-    would stray. `gather`: no such price: each sentence goes to its own best topic, as in the articles. `seed`: of the
-    random starts.
+    would stray. `seed`: of the random starts.
 
-    The last step of a chunk's heading path is the topic: its number, in order of first appearance, and its words. A chunk
-    stays a slice of the text, so a topic that comes back has several; those whose last step is the same are the topic gathered.
+    The last step of a chunk's heading path is the topic: its number, in order of first appearance, and its words. A topic that
+    comes back has several chunks with the same step. `gather`: it has one, as in the articles: each sentence goes to its own
+    best topic, at no price, and a chunk is a topic's sentences from wherever they stand, as its spans say.
     """
 
     method: Literal["kmeans", "lda"] = "kmeans"
+    fit: Literal["document", "corpus"] = "document"
     topics: int | None = None
     switch: float | None = None
     gather: bool = False
@@ -64,6 +64,8 @@ class Topic:
             raise ConfigError(f"chunk.switch is {self.switch}, and chunk.gather lets every sentence change; drop one")
         if self.seed < 0:
             raise ConfigError(f"chunk.seed is {self.seed}; it must be 0 or more")
+        if self.fit == "corpus" and self.method != "lda":
+            raise ConfigError(f"chunk.fit is 'corpus', and chunk.method {self.method!r}; give method: lda, or leave fit out")
         if self.method == "lda" and importlib.util.find_spec("sklearn") is None:
             raise ConfigError("chunk.method is 'lda', which needs scikit-learn; pip install \"chunkmill[embed]\" brings it")
 
@@ -74,6 +76,10 @@ class Topic:
 
     def __call__(self, doc: Document, budget: Budget) -> Plan:
         """Asks for the sentences' vectors once, if at all; returns pieces that fit, each with its topic in its path."""
+        if self.fit == "corpus":
+            raise ConfigError(
+                "chunk.fit is 'corpus', and no topics are learnt yet: `chunkmill run` learns them and keeps them in its output"
+            )
         parts = units(doc, budget, self.language)
         texts = [doc[p] for p in parts]
         labels = np.zeros(len(parts), np.int64)
@@ -82,21 +88,51 @@ class Topic:
                 vectors = yield Embed(texts)
                 costs = distances_from(vectors, kmeans(vectors, count, self.seed))
             else:
-                costs = lda(texts, count, self.seed, doc.metadata.get("language", self.language))
-            labels = numbered(cheapest_path(costs, self._price(costs)))
-        return _pieces(doc, parts, labels, names(texts, labels), budget)
+                costs = of_document(texts, count, self.seed, doc.metadata.get("language", self.language))
+            labels = numbered(cheapest_path(costs, self.price(costs)))
+        return self.pieces(doc, parts, labels, names(texts, labels), budget)
 
     def _count(self, sentences: int) -> int:
         if sentences < FEW:
             return 1
         return min(sentences, self.topics or min(MOST, max(2, round(sentences / SENTENCES))))
 
-    def _price(self, costs: Scores) -> float:
+    def pieces(
+        self, doc: Document, parts: Sequence[Span], labels: Labels, called: Sequence[str], budget: Budget
+    ) -> list[Piece]:
+        """The sentences by their labels, each of which is `called` something."""
+        return _gathered(doc, parts, labels, called) if self.gather else _pieces(doc, parts, labels, called, budget)
+
+    def price(self, costs: Scores) -> float:
         """What a change of topic costs."""
         if self.gather or costs.shape[1] < 2:
             return 0.0
         best = np.partition(costs, 1, axis=1)
         return (SWITCH if self.switch is None else self.switch) * float(np.median(best[:, 1] - best[:, 0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """`topic` with the topics of a corpus. They have the same number and name in all of its documents."""
+
+    strategy: Topic
+    topics: Topics
+
+    needs: ClassVar[frozenset[type]] = NOTHING
+
+    @property
+    def gather(self) -> bool:
+        """Whether a topic's sentences are put together."""
+        return self.strategy.gather
+
+    def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
+        """Pieces that fit, each with its topic in its path."""
+        parts = units(doc, budget, self.strategy.language)
+        if not parts:
+            return []
+        costs = self.topics.costs([doc[p] for p in parts])
+        labels = cheapest_path(costs, self.strategy.price(costs))
+        return self.strategy.pieces(doc, parts, labels, self.topics.names, budget)
 
 
 def _pieces(doc: Document, parts: Sequence[Span], labels: Labels, called: Sequence[str], budget: Budget) -> list[Piece]:
@@ -106,6 +142,18 @@ def _pieces(doc: Document, parts: Sequence[Span], labels: Labels, called: Sequen
         for span in pack([parts[i] for i in run], budget):
             path = headings.of(doc.text, span.start, span.end) if headings.paths else ()
             found.append(Piece(span, path=(*path, called[label])))
+    return found
+
+
+def _gathered(doc: Document, parts: Sequence[Span], labels: Labels, called: Sequence[str]) -> list[Piece]:
+    """A piece for each topic; the headings in its path are those that all of its sentences are under."""
+    headings = outline(doc)
+    found = []
+    for label in np.unique(labels).tolist():
+        mine = tuple(parts[i] for i in np.flatnonzero(labels == label).tolist())
+        paths = [headings.of(doc.text, *p) if headings.paths else () for p in mine]
+        shared = [steps[0] for steps in takewhile(lambda steps: len(set(steps)) == 1, zip(*paths, strict=False))]
+        found.append(Piece(Span(mine[0].start, mine[-1].end), kind="gathered", path=(*shared, called[label]), parts=mine))
     return found
 
 
@@ -153,28 +201,6 @@ def distances_from(vectors: npt.NDArray[Any], centres: Scores) -> Scores:
     squares = (vectors.astype(np.float64) ** 2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
     found: Scores = np.maximum(0.0, squares - 2 * (vectors @ centres.T))
     return found
-
-
-def lda(texts: Sequence[str], count: int, seed: int, language: str = "en") -> Scores:
-    """How ill each topic of a latent Dirichlet allocation suits each text: −log of its share, (n, count).
-
-    A text is counted together with the one before and the one behind. One topic where no word is left to count.
-    """
-    words = importlib.import_module("sklearn.feature_extraction.text")
-    model = importlib.import_module("sklearn.decomposition")
-    blocks = [" ".join(texts[max(0, i - 1) : i + 2]) for i in range(len(texts))]
-    counter = words.CountVectorizer(
-        stop_words="english" if language == "en" else None, min_df=2, max_df=0.9, token_pattern=WORD.pattern
-    )
-    try:
-        counts = counter.fit_transform(blocks)
-    except ValueError:  # an empty vocabulary
-        return np.zeros((len(texts), 1))
-    allocation = model.LatentDirichletAllocation(
-        count, learning_method="batch", max_iter=20, random_state=seed, doc_topic_prior=0.1, topic_word_prior=0.01
-    )
-    shares: Scores = allocation.fit_transform(counts)
-    return -np.log(shares + 1e-9)
 
 
 def cheapest_path(costs: Scores, price: float) -> Labels:

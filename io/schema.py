@@ -50,6 +50,7 @@ CHUNKS = pa.schema(
         ("row_end", pa.int32()),
         ("line_start", pa.int32()),  # of source code, from 1
         ("line_end", pa.int32()),
+        ("spans", pa.list_(SPAN)),  # of a chunk that is gathered from several places, these; null of any other
         ("forms", METADATA),  # of a table that `modality` kept apart: csv, markdown, caption
         ("heading_path", pa.list_(pa.string())),
         ("text", pa.large_string()),

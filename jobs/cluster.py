@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import ray
+import ray.cloudpickle
 from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
 from ray.data.exceptions import ExecutionTimeoutError
 from ray.exceptions import RayError, RayTaskError
@@ -21,15 +24,17 @@ from chunkmill.jobs.config import Job
 BLOCK_BYTES = 32 << 20
 STORE_BYTES = 1 << 30
 RAY_DATA_ADDS = "\nFailed to "  # begins what it puts behind the message of an exception
+WIDE_CPUS = 16  # of a cluster that may grow: for so many there is work at once, however few it has when the run begins
 SILENCE_S = 6 * 3_600  # without an output of any stage, until a run is given up: large documents embedded on a CPU take long
 
 
 class Resources(NamedTuple):
-    """What there is: logical CPUs, GPUs, and whether more than one machine shares the work."""
+    """What there is: logical CPUs (none on a cluster at rest), GPUs, machines, and whether more may come when asked for."""
 
     cpus: int
     gpus: int
     nodes: int
+    grows: bool = False
 
 
 def connect(cpus: int | None = None) -> Resources:
@@ -39,15 +44,24 @@ def connect(cpus: int | None = None) -> Resources:
             ray.init(logging_level="ERROR")
         else:
             _start(cpus)
+        if threading.current_thread() is threading.main_thread():  # Ray's own handler aborts with a dump
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.target_max_block_size = BLOCK_BYTES
     context.execution_no_progress_timeout_s = SILENCE_S
     context.raise_original_map_exception = True  # else a task's own error comes back as a text
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    found = ray.cluster_resources()
-    return Resources(max(1, int(found.get("CPU", 1))), int(found.get("GPU", 0)), len(ray.nodes()))
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # it logs the trace of what it raises too
+    found, nodes = ray.cluster_resources(), sum(node["Alive"] for node in ray.nodes())
+    grows = nodes > 1 or bool(os.environ.get("RAY_ADDRESS"))  # not a Ray that was started here
+    return Resources(int(found.get("CPU", 0)), int(found.get("GPU", 0)), nodes, grows)
+
+
+def carry(job: Job) -> None:
+    """The user's own modules travel by value: workers may not find them."""
+    for module in job.own_modules:
+        ray.cloudpickle.register_pickle_by_value(sys.modules[module])
 
 
 @contextmanager
@@ -119,19 +133,22 @@ def pool(resources: Resources, blocks: int, job: Job) -> tuple[ActorPoolStrategy
 
     With GPUs: one each, or as many as share one. Without: one single-threaded actor per CPU, which together take no CPU from
     the tasks that feed them, so that the smallest machine can't deadlock. An endpoint: one, which asks several things at once.
+    A cluster gets the GPUs that `num_gpus` asks for although it has none yet, and more of them as long as there are blocks.
     """
     assert job.embed is not None
     if not backend(job.embed.backend).local:
         return ActorPoolStrategy(size=1), {"num_cpus": 0}, None, None
     gpu = job.resources.gpu
     memory = _memory(gpu.memory_mb)
-    if resources.gpus:
-        fit = max(1, int(resources.gpus / gpu.num_gpus))
+    if resources.gpus or (resources.grows and "num_gpus" in gpu.model_fields_set):
+        fit = blocks if resources.grows else max(1, int(resources.gpus / gpu.num_gpus))
         actors = _actors(gpu.concurrency, min(fit, blocks), default=fit)
         return actors, {"num_gpus": gpu.num_gpus, "num_cpus": gpu.num_cpus, **memory}, "cuda", None
-    size = resources.cpus if resources.nodes == 1 else max(1, resources.cpus - 1)
-    actors = _actors(gpu.concurrency, min(size, blocks), default=size)  # a small night ends before a second one is up
-    return actors, {"num_cpus": 0 if resources.nodes == 1 else 0.5, **memory}, "cpu", 1
+    alone = resources.cpus == 1 or (resources.nodes == 1 and resources.cpus > 0)
+    size = resources.cpus if alone else max(1, resources.cpus - 1)
+    most = blocks if resources.grows and gpu.concurrency else min(size, blocks)
+    actors = _actors(gpu.concurrency, most, default=size)  # a small night ends before a second one is up
+    return actors, {"num_cpus": 0 if alone else 0.5, **memory}, "cpu", 1
 
 
 def _actors(asked: int | tuple[int, int] | None, most: int, *, default: int) -> ActorPoolStrategy:

@@ -21,6 +21,7 @@ from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.finish import Chunking, digest
 from chunkmill.chunkers.llm import fitted
 from chunkmill.chunkers.strategies import checked, imported, strategy
+from chunkmill.chunkers.topic import Fitted, Topic
 from chunkmill.io.parsers import FORMATS, Parser, parser_version
 from chunkmill.io.parsers.formats import OPTIONS
 from chunkmill.io.storage import locate
@@ -109,9 +110,21 @@ class Job(Settings):
         overlap = 0 if placed and "overlap" not in c.model_fields_set else c.overlap
         shared: dict[str, Any] = {"size": c.size, "unit": self._unit(), "context": c.context, "min_size": c.min_size}
         made = chunking(c.strategy, c.options, overlap=overlap, **shared)
+        if isinstance(made.strategy, Topic) and made.strategy.fit == "corpus":
+            from chunkmill.jobs import topics
+
+            known = topics.kept(self.output, made.strategy)
+            made = replace(made, strategy=Fitted(made.strategy, known)) if known else made
         if self.llm and Complete in made.needs:
             made = replace(made, strategy=fitted(made.strategy, self.llm.room), context_window=self.llm.room)
         return made
+
+    def anew(self) -> Job:
+        """The same job with nothing resolved yet."""
+        job = self.model_copy()
+        for name in [name for name, value in vars(Job).items() if isinstance(value, cached_property)]:
+            job.__dict__.pop(name, None)
+        return job
 
     @property
     def keeps_apart(self) -> bool:
@@ -182,10 +195,11 @@ class Job(Settings):
         if self.embed.pooling == "late":
             from chunkmill.jobs.backends import no_late
 
-            if self.chunk.context != "none" or Complete in self.chunking.needs:
+            gathers = getattr(self.chunking.strategy, "gather", False)
+            if self.chunk.context != "none" or Complete in self.chunking.needs or gathers:
                 raise ConfigError(
                     "embed.pooling is 'late': the document is read whole, nothing stands in front of a chunk, and no chunk has "
-                    "a text of its own; set chunk.context to none, and a strategy that asks no language model"
+                    "a text of its own; set chunk.context to none, and give a strategy that asks no language model nor gathers"
                 )
             if why := no_late(self.embed, window):
                 raise ConfigError(f"embed.pooling is 'late', and {self.embed.model} {why}")
@@ -193,8 +207,8 @@ class Job(Settings):
     def _check_llm(self) -> None:
         if self.llm is None:
             if self.asks:
-                asks = "chunk.context is 'llm'" if self.chunk.context == "llm" else f"the strategy {self.chunk.strategy!r}"
-                raise ConfigError(f"{asks}, which asks a language model; give llm: {EXAMPLES['llm']}")
+                asks = "chunk.context: llm" if self.chunk.context == "llm" else f"the strategy {self.chunk.strategy!r}"
+                raise ConfigError(f"{asks} asks a language model; give llm: {EXAMPLES['llm']}")
             return
         from chunkmill.jobs.llm import checked
 
@@ -222,6 +236,7 @@ class Job(Settings):
             "keep_text": self.run.keep_text,
             "embed": self.embed and self._described(),
             "parsers": self.parsers,
+            **({"topics": self.chunking.strategy.topics.id} if isinstance(self.chunking.strategy, Fitted) else {}),
             **({"llm": self.llm.described()} if self.llm and self.asks else {}),
             **({"part_size": self.run.part_size} if self.run.part_size_mb != PART_SIZE_MB else {}),
         }

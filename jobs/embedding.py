@@ -32,7 +32,7 @@ class Embedder:
         self.model = backends.load(job.embedding, job.model, device=device, threads=threads)
         self.encoder = backends.encoder(job.embedding, job.model)
         self.late = job.embedding.pooling == "late"
-        self.known = Known.fetched(known)
+        self.known = Known.fetched(job.output, known)
         self.since = 0.0
         self.recent = Recent(CACHE_BYTES // (4 * self.model.dimension))
 
@@ -41,7 +41,8 @@ class Embedder:
         self.since = self.since or time.perf_counter()
         done = self._done(batch)
         now = time.perf_counter()
-        count(self.tally, {"embed_seconds": now - self.since})  # from batch to batch: waiting counts
+        finished = len(batch) if self.job.chunking.needs == {Embed} else 0
+        count(self.tally, {"embed_seconds": now - self.since, "done": finished})  # from batch to batch: waiting counts
         self.since = now
         return done
 
@@ -75,9 +76,12 @@ class Embedder:
         texts = [] if self.model.reads_ids else rows.embedded_texts(batch)
         sizes = np.diff(offsets).tolist() if self.model.reads_ids else self.model.sizes(texts)
         fresh = sorted(at for text_hash, at in distinct.items() if text_hash not in found)
+        due = rows.sizes(batch)
+        count(self.tally, self._finished(due.sum() - due[fresh].sum()))
         for i in range(0, len(fresh), SLAB):
             slab = fresh[i : i + SLAB]
             vectors = self._computed([texts[at] for at in slab if texts], [ids[offsets[at] : offsets[at + 1]] for at in slab])
+            count(self.tally, {"tokens": sum(sizes[at] for at in slab)} | self._finished(due[slab].sum()))
             for at, vector in zip(slab, vectors, strict=True):
                 found[hashes[at]], origins[hashes[at]] = vector, MADE
                 self.recent.put(hashes[at], vector)
@@ -85,6 +89,10 @@ class Embedder:
         label = {"pool": "pooled", "truncate": "truncated"}.get(self.job.embedding.overflow)
         overflow = [label if beyond else None for beyond in self.model.beyond(sizes)]
         return Made(np.stack([found[h] for h in hashes]) if hashes else nothing().vectors, where, overflow)
+
+    def _finished(self, units: int) -> dict[str, int]:
+        """What chunks hold that have their vectors now, as `done`; where a model decides the cuts that counts documents."""
+        return {} if self.job.chunking.needs else {"done": int(units)}
 
     def _computed(self, texts: list[str], ids: list[Any]) -> Vectors:
         before = self.model.seconds
@@ -98,8 +106,9 @@ class Embedder:
         for group in grouped(rows.readings(batch)):
             before = self.model.seconds
             found += self.model.late(group)
-            made = sum(map(len, found[-len(group) :]))
-            count(self.tally, {"embedded": made, "forward_seconds": self.model.seconds - before})
+            made, tokens = sum(map(len, found[-len(group) :])), sum(len(reading.ids) for reading in group)
+            count(self.tally, {"embedded": made, "tokens": tokens, "forward_seconds": self.model.seconds - before})
+        count(self.tally, self._finished(rows.sizes(batch).sum()))
         vectors = np.concatenate(found) if sum(map(len, found)) else nothing().vectors
         return Made(vectors, [MADE] * len(vectors), [None] * len(vectors))
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import ray.cloudpickle
 
 from chunkmill.chunkers.errors import DocumentError
+from chunkmill.jobs import rows
 from chunkmill.jobs.child import Come, Work
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.documents import Source, failed, prepared, table
@@ -148,19 +149,24 @@ def _unfinished(sources: list[Source], received: Mapping[str, Come]) -> list[Sou
 def _one(source: Source, job: Job, received: Come) -> Generator[pa.Table, None, bool]:
     """What is left of a source, document by document; returns whether any of them killed the process."""
     refused: dict[str, DocumentError] = {}
+    took: dict[str, float] = {}  # until they ended the process, by URI
     while True:
+        since = time.monotonic()
         try:
             for part in _doing(Work([source], True, received, refused), job):
                 received = received.and_then(part["status"].to_pylist())
-                yield part
+                yield rows.with_seconds(part, took)
+                since = time.monotonic()
             return bool(refused)
         except Died as death:
             error = DocumentError("unreadable" if death.reading and not any(received) else death.kind, death.why)
+            seconds = time.monotonic() - since
             if not death.at or death.at in refused or len(refused) >= MOST_DEATHS:
                 n = received.documents
-                yield table([failed(source, error, job, REST if n else "", n)], job)
+                row = failed(source, error, job, REST if n else "", n)
+                yield table([row._replace(values={**row.values, "seconds": seconds})], job)
                 return True
-            refused[death.at] = error
+            refused[death.at], took[source["uri"] + death.at] = error, seconds
 
 
 def _doing(work: Work, job: Job) -> Iterator[pa.Table]:

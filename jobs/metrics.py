@@ -66,15 +66,17 @@ def iou(gold: Sequence[Span], found: Sequence[Span]) -> float:
     return shared(gold, found) / (added(found) + missed)
 
 
-def omega(gold: Sequence[Span], chunks: Offsets) -> float:
+def omega(gold: Sequence[Span], chunks: Offsets, holders: Offsets | None = None) -> float:
     """Precision where recall is whole: gold over all chunks that touch it, as far as boundaries alone decide it.
 
-    `chunks`: (n, 2). One that ends where an excerpt begins touches it, as in the published code.
+    `chunks`: (n, 2), spans; `holders`: the chunk that each is of, where one may have several. One that ends where an excerpt
+    begins touches it, as in the published code.
     """
     near = np.zeros(len(chunks), bool)
     for start, end in gold:
         near |= (chunks[:, 0] <= end) & (chunks[:, 1] >= start)
-    touching = [Span(a, b) for a, b in chunks[near].tolist()]
+    touched = near if holders is None else np.isin(holders, holders[near])
+    touching = [Span(a, b) for a, b in chunks[touched].tolist()]
     return shared(gold, touching) / length([*gold, *touching]) if touching else 0.0
 
 

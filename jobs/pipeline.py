@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +12,13 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from heapq import nlargest
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import ray.cloudpickle
+import pyarrow.compute as pc
+import ray
 import ray.data
 
 from chunkmill import __version__
@@ -25,7 +27,7 @@ from chunkmill.io import recipes, runs
 from chunkmill.io.runs import Entry
 from chunkmill.io.storage import locate, writable
 from chunkmill.io.table import Conflict, evolve
-from chunkmill.jobs import asking, cluster
+from chunkmill.jobs import asking, cluster, topics
 from chunkmill.jobs.asking import Asking
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.embedding import Embedder
@@ -33,7 +35,8 @@ from chunkmill.jobs.llm import ended
 from chunkmill.jobs.meter import shared
 from chunkmill.jobs.plan import Plan, plan
 from chunkmill.jobs.publish import TABLES, publish, recover, tidy
-from chunkmill.jobs.reuse import Gathered, gather
+from chunkmill.jobs.reuse import PLACES, Gathered, gather
+from chunkmill.jobs.rows import Slow, slowness
 from chunkmill.jobs.stages import SLOWEST, prepare, write
 from chunkmill.jobs.tally import STAGES, watched
 from chunkmill.jobs.united import United, united
@@ -42,7 +45,6 @@ from chunkmill.jobs.upkeep import new_id, vacuum
 BLOCKS_PER_CPU = 4
 BLOCK_SOURCES = 1_000  # the most sources in a block: what one task does at the least
 PLANS = 5  # how often a run plans anew because another committed first
-ORPHANED_S = 86_400  # with no retention: the age at which a file that no version names is nobody's
 LIBRARIES = ("ray", "pyarrow", "deltalake", "tiktoken", "torch", "sentence-transformers")
 ENOUGH = 100  # documents before the share of failures says anything
 
@@ -63,7 +65,7 @@ class Summary:
     kept: int = 0  # sources that can't be read now; what was read before stays
     adopted: int = 0  # sources that a run which died had finished
     chunks: int = 0
-    vectors: Counter[str] = field(default_factory=Counter)  # made, reused, repeated; pooled, truncated; unread files
+    vectors: Counter[str] = field(default_factory=Counter)  # made, reused, repeated; pooled, truncated
     llm: dict[str, Any] = field(default_factory=dict)  # of a language model: calls, cached, tokens, spend, fallbacks
     size_bytes: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
@@ -71,7 +73,7 @@ class Summary:
     seen: dict[str, float] = field(default_factory=dict)  # of `tally`, so far
     # Seconds of plan and publish, and of all workers those of write and `tally.STAGES`.
     stages: dict[str, float] = field(default_factory=dict)
-    slowest: list[tuple[float, str, int]] = field(default_factory=list)  # to parse: seconds, URI, bytes of the source
+    slowest: list[Slow] = field(default_factory=list)  # to parse
     seconds: float = 0.0
     versions: dict[str, int] = field(default_factory=dict)
 
@@ -109,12 +111,14 @@ def run(job: Job, report: Report = lambda summary, plan: None) -> Summary:
     What another run publishes meanwhile is planned around: what this one has finished is not done again. Raises ConfigError
     and RunError; one document's trouble is a row in the ledger.
     """
-    run_id = new_id()
+    started, run_id = time.monotonic(), new_id()
     job = job.model_copy(update={"output": str(locate(job.output))})  # workers may stand in another folder
+    with cluster.told():
+        job = topics.ready(job)
     for left in reversed(range(PLANS)):
         try:
             with cluster.told():
-                return _attempt(job, run_id, report)
+                return _attempt(job, run_id, report, started)
         except Conflict as error:
             if not left:
                 raise RunError(
@@ -123,14 +127,14 @@ def run(job: Job, report: Report = lambda summary, plan: None) -> Summary:
     raise AssertionError("unreachable")
 
 
-def _attempt(job: Job, run_id: str, report: Report) -> Summary:
-    started = time.monotonic()
+def _attempt(job: Job, run_id: str, report: Report, started: float) -> Summary:
+    planned = time.monotonic()
     recover(job.output, at_once=not job.run.retention_s)
     for name in TABLES:
         evolve(job.output, name)
     todo = plan(job)
     summary = _begun(run_id, job, todo)
-    summary.stages["plan"] = time.monotonic() - started
+    summary.stages["plan"] = time.monotonic() - planned
     needed = bool(len(todo.todo) or summary.adopted or todo.gone or todo.versions["documents"] is None)
     if needed:
         writable(job.output)
@@ -150,6 +154,8 @@ def _attempt(job: Job, run_id: str, report: Report) -> Summary:
         settle(job, todo, summary)
     else:
         runs.forget(job.output, run_id)  # of an attempt that came second to a run that did the same
+        if not job.run.retention_s:
+            vacuum(job.output, 0)  # of a retention that was longer, or of what put files together since
     summary.seconds = time.monotonic() - started
     return summary
 
@@ -159,6 +165,7 @@ def _begun(run_id: str, job: Job, todo: Plan) -> Summary:
     counts = (len(todo.todo) + adopted, todo.added, todo.changed, todo.retried, todo.unchanged, todo.gone)
     summary = Summary(run_id, job.recipe, *counts, adopted=adopted, chunks=todo.adopted.chunks)
     summary.statuses.update(todo.adopted.statuses)
+    summary.examples = dict(todo.adopted.examples)
     return summary
 
 
@@ -171,8 +178,11 @@ def _check(summary: Summary, job: Job) -> None:
 
 
 def _check_share(summary: Summary, job: Job) -> None:
-    """A run that goes wrong stops. What can't be read now counts, although its old rows are kept."""
-    failed, seen = summary.failed + summary.kept, summary.documents + summary.kept
+    """A run that goes wrong stops. What can't be read now counts, although its old rows are kept.
+
+    The share is of the whole input, unchanged sources too: of a night's three new documents one may be bad.
+    """
+    failed, seen = summary.failed + summary.kept, summary.documents + summary.kept + summary.unchanged + summary.touched
     if failed / max(1, seen) > job.run.max_error_share:
         kinds = [f"{n:,} {s[7:]}" for s, n in summary.statuses.most_common() if s.startswith("failed:")]
         kinds += [f"{summary.kept:,} can't be read now"] * bool(summary.kept)
@@ -189,10 +199,9 @@ def process(job: Job, plan: Plan, summary: Summary, report: Callable[[], None]) 
     if not len(plan.todo):
         return entries
     resources = cluster.connect(job.run.cpus)
-    known = Gathered([], 0)
+    known = Gathered([], PLACES.empty_table())
     if job.embedder and job.embedding.pooling == "chunk":
         known = gather(job.output, plan.versions["chunks"], job.embedder, plan.superseded)
-    summary.vectors["unread files"] += known.left_out
 
     meter = shared(job.llm, summary.run_id) if job.llm and job.asks else None
 
@@ -203,13 +212,13 @@ def process(job: Job, plan: Plan, summary: Summary, report: Callable[[], None]) 
         report()
 
     with watched(summary.run_id, seen) as tally:
-        for row in flow(job, plan.todo, summary.run_id, resources, tally, known.refs, meter).iter_rows():
+        for row in flow(job, plan.todo, summary.run_id, resources, tally, known, meter).iter_rows():
             entry = runs.entry(json.loads(row["entry"]))
             entries.append(entry if meter else entry._replace(sources={}))  # of a million sources each is a dict
             summary.statuses.update(entry.statuses)
             summary.examples = dict(entry.examples) | summary.examples
             summary.vectors.update(json.loads(row["vectors"]))
-            summary.slowest = nlargest(SLOWEST, [*summary.slowest, *map(tuple, json.loads(row["slowest"]))])
+            summary.slowest = nlargest(SLOWEST, [*summary.slowest, *map(tuple, json.loads(row["slowest"]))], key=slowness)
             summary.stages["write"] = summary.stages.get("write", 0.0) + json.loads(row["seconds"])
             summary.chunks += entry.chunks
             summary.size_bytes += entry.size_bytes
@@ -243,7 +252,7 @@ def settle(job: Job, todo: Plan, summary: Summary) -> None:
         if run_id != summary.run_id:
             runs.forget(job.output, run_id, intent=False)
     recover(job.output)  # voids the intents that came too late
-    vacuum(job.output, job.run.retention_s or ORPHANED_S)
+    vacuum(job.output, job.run.retention_s)
 
 
 def record(summary: Summary) -> dict[str, Any]:
@@ -274,15 +283,14 @@ def flow(
     run_id: str,
     resources: cluster.Resources,
     tally: Any,
-    known: Sequence[Any] = (),
+    known: Gathered,
     meter: Any = None,
 ) -> ray.data.Dataset:
     """The stages as Ray Data sees them; one row a document from the first to the last."""
     arrow: dict[str, Any] = {"batch_format": "pyarrow"}
     _ = job.chunking, job.recipe, job.embedder  # resolved here once, and sent along
-    for module in job.own_modules:  # the user's own travel by value: workers may not find them
-        ray.cloudpickle.register_pickle_by_value(sys.modules[module])
-    parts = blocks(sources, resources.cpus)
+    cluster.carry(job)
+    parts = blocks(sources, max(resources.cpus, cluster.WIDE_CPUS * resources.grows), known.places)
     ds = ray.data.from_arrow(parts)
     ds = ds.map_batches(prepare, batch_size=None, fn_kwargs={"job": job, "tally": tally}, **cluster.tasks(job), **arrow)
     if meter:
@@ -297,15 +305,41 @@ def flow(
             Embedder,
             batch_size=None,  # what one task prepared, 512 documents or 8 MB of text: with more, actors would stand idle
             compute=actors,
-            fn_constructor_args=(job, device, threads, tally, list(known)),
+            fn_constructor_args=(job, device, threads, tally, known.refs),
             **share,
             **arrow,
         )
     return ds.map_batches(write, batch_size=None, fn_kwargs={"job": job, "run_id": run_id, "tally": tally}, num_cpus=1, **arrow)
 
 
-def blocks(sources: pa.Table, cpus: int) -> list[pa.Table]:
-    """The sources in blocks, a few for each CPU; large and small files are spread over all of them."""
+def blocks(sources: pa.Table, cpus: int, places: pa.Table) -> list[pa.Table]:
+    """The sources in blocks, a few for each CPU; large and small files are spread over all of them.
+
+    Sources of which the dataset has chunks (`places`) or a text are in the order of its files: what a block needs of them is
+    then in a few.
+    """
     number = min(len(sources), max(cpus * BLOCKS_PER_CPU, -(-len(sources) // BLOCK_SOURCES)))
+    place = places["place"].take(pc.index_in(sources["uri"], value_set=places["source"]))
+    known = pc.or_(pc.is_valid(place), pc.is_valid(sources["ledger"]))
+    old, new = sources.append_column("place", place).filter(known), sources.filter(pc.invert(known))
+    of_old = max(1, round(number * len(old) / max(1, len(sources)))) if len(old) else 0
+    return [
+        *spread(new, max(1, number - of_old)),
+        *in_order(old.sort_by([("place", "ascending"), ("ledger", "ascending")]).drop_columns("place"), of_old),
+    ]
+
+
+def spread(sources: pa.Table, number: int) -> list[pa.Table]:
+    """The sources in so many blocks of like sizes."""
+    number = min(len(sources), number)
     order = sources.sort_by([("size", "descending")])
     return [order.take(pa.array(range(i, len(order), number))) for i in range(number)]
+
+
+def in_order(sources: pa.Table, number: int) -> list[pa.Table]:
+    """The sources as they come, in about so many blocks of about the same number and the same bytes."""
+    sizes = pc.fill_null(sources["size"], 0).to_numpy()
+    weights = 1 / max(1, len(sizes)) + sizes / max(1, sizes.sum())
+    block = (np.cumsum(weights) - weights / 2) / max(1e-9, weights.sum()) * number
+    edges = [0, *(np.flatnonzero(np.diff(block.astype(int))) + 1).tolist(), len(sources)]
+    return [sources.slice(a, b - a) for a, b in pairwise(edges) if a < b]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from heapq import nlargest
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,7 @@ MORE = [
 ROW = pa.schema([*OF_DOCUMENT, *PLACE, *MORE])
 
 
+KILLED = ("timeout", "crashed")  # kinds of failure of a document that ended the process it was in
 TOUCHED, KEPT, LEFT, PART = "touched", "kept", "left", "part"  # statuses that are never written
 
 
@@ -126,12 +128,17 @@ def nested(chunks: Sequence[Sequence[Chunk]], docs: Sequence[Document], *, with_
     """Chunks of several documents as one list column, without vectors."""
     flat = [c for of_document in chunks for c in of_document]
     ends = np.cumsum([0, *(len(c) for c in chunks)])
-    names = ["id" if f.name == "chunk_id" else f.name for f in OF_CHUNK]
-    arrays = [pa.array([getattr(c, name) for c in flat], f.type) for name, f in zip(names, OF_CHUNK, strict=True)]
+    arrays = [pa.array([_of_chunk(c, f.name) for c in flat], f.type) for f in OF_CHUNK]
     hashes = pa.array([digest(c.context, c.text) for c in flat], pa.string())
     unknown = [pa.nulls(len(flat), f.type) for f in OF_VECTOR[1:]]
     columns = [*arrays, *_places(chunks, docs, with_forms), hashes, *unknown]
     return pa.LargeListArray.from_arrays(ends, pa.StructArray.from_arrays(columns, fields=list(CHUNK)))
+
+
+def _of_chunk(chunk: Chunk, name: str) -> Any:
+    if name == "spans":
+        return [span._asdict() for span in chunk.spans] or None
+    return getattr(chunk, "id" if name == "chunk_id" else name)
 
 
 def _places(chunks: Sequence[Sequence[Chunk]], docs: Sequence[Document], with_forms: bool) -> list[pa.Array]:
@@ -189,11 +196,26 @@ def with_status(rows: pa.Table, status: str, which: Sequence[bool]) -> pa.Table:
     return rows.set_column(ROW.get_field_index("status"), ROW.field("status"), statuses)
 
 
+def with_seconds(rows: pa.Table, took: Mapping[str, float]) -> pa.Table:
+    """The rows, of which these (by their URI) took so long."""
+    if not took:
+        return rows
+    known = zip(rows["uri"].to_pylist(), rows["seconds"].to_pylist(), strict=True)
+    seconds = pa.array([took.get(uri, own) for uri, own in known], pa.float64())
+    return rows.set_column(ROW.get_field_index("seconds"), ROW.field("seconds"), seconds)
+
+
 def embedded_texts(rows: pa.Table) -> list[str]:
     """What the model reads, for every chunk of the rows in order."""
     flat = _flat(rows)
     pairs = zip(flat.field("context").to_pylist(), flat.field("text").to_pylist(), strict=True)
     return [f"{context}{BREAK}{text}" if context else text for context, text in pairs]
+
+
+def sizes(rows: pa.Table) -> Offsets:
+    """`n_tokens` of every chunk in order."""
+    found: Offsets = np.asarray(_flat(rows).field("n_tokens"), np.int64)
+    return found
 
 
 def hashes(rows: pa.Table) -> list[str]:
@@ -270,11 +292,19 @@ def origins(rows: pa.Table) -> Counter[str]:
     return Counter(name for name in found if name)
 
 
-def slowest(rows: pa.Table, number: int) -> list[tuple[float, str, int]]:
-    """The documents that took their parser longest: seconds, URI and bytes of the source."""
-    parsed = rows.select(["seconds", "uri", "size"]).filter(pc.greater(rows["seconds"], 0))
-    found = parsed.take(pc.select_k_unstable(parsed, number, sort_keys=[("seconds", "descending")])).to_pylist()
-    return [(row["seconds"], row["uri"], row["size"] or 0) for row in found]
+Slow: TypeAlias = tuple[float, str, int, str]  # seconds, URI, bytes of the source, and how it ended its process or ""
+
+
+def slowest(rows: pa.Table, number: int) -> list[Slow]:
+    """The documents that took longest to parse; first those that ended their process, with the seconds until then."""
+    known = rows.select(["seconds", "uri", "size", "error_kind"]).filter(pc.greater(rows["seconds"], 0)).to_pylist()
+    found = ((r["seconds"], r["uri"], r["size"] or 0, k if (k := r["error_kind"]) in KILLED else "") for r in known)
+    return nlargest(number, found, key=slowness)
+
+
+def slowness(row: Slow) -> tuple[bool, float]:
+    """By which the slowest are found."""
+    return bool(row[3]), row[0]
 
 
 def _flat(rows: pa.Table) -> pa.StructArray:
@@ -365,6 +395,10 @@ def moved(rows: pa.Table, by: int, table: tuple[int, int], lines: int | None) ->
         columns[name] = pc.if_else(inside, _plus(flat.field(name), more), flat.field(name))
     for name in ("line_start", "line_end"):
         columns[name] = pa.nulls(len(flat), pa.int32()) if lines is None else _plus(flat.field(name), lines)
+    spans = flat.field("spans")
+    if spans.null_count < len(spans):
+        known = [s and [{name: n + by for name, n in span.items()} for span in s] for s in spans.to_pylist()]
+        columns["spans"] = pa.array(known, spans.type)
     tokens = rows["tokens"].combine_chunks()
     if not tokens.null_count:
         inner = tokens.flatten()

@@ -25,15 +25,25 @@ from chunkmill.jobs.tally import count
 
 def prepare(batch: pa.Table, job: Job, tally: Any) -> Iterator[pa.Table]:
     """Listed sources → documents: read, parsed, and cut unless the strategy needs a model. Schema `rows.ROW`."""
-    since = time.perf_counter()
+    since, ahead = time.perf_counter(), 0
     for part in isolated(batch.to_pylist(), job):
-        documents = len(part) - (pc.sum(pc.equal(part["status"], rows.PART)).as_py() or 0)
+        of_parts = pc.equal(part["status"], rows.PART)
+        documents = len(part) - (pc.sum(of_parts).as_py() or 0)
         failed = pc.sum(pc.equal(part["status"], "failed")).as_py()
-        size = pc.sum(part["size"].filter(part["last"])).as_py() or 0
-        took = time.perf_counter() - since
-        count(tally, {"documents": documents, "failed": failed, "bytes": size, "prepare_seconds": took})
+        begun, ended = (pc.sum(part["size"].filter(which)).as_py() or 0 for which in (of_parts, part["last"]))
+        counts = {"documents": documents, "failed": failed, "bytes": begun + ended - (ahead if ended else 0)}
+        ahead = 0 if ended else ahead + begun  # of a document whose parts come first, and then its own row
+        count(tally, counts | _due(part, job) | {"prepare_seconds": time.perf_counter() - since})
         yield part
         since = time.perf_counter()
+
+
+def _due(part: pa.Table, job: Job) -> dict[str, float]:
+    """What of it waits for a model (`due`), and is `done` when no model is asked: documents where one decides the cuts, else
+    what their chunks hold.
+    """
+    due = len(part) if job.chunking.needs else int(rows.sizes(part).sum())
+    return {"due": due} if job.chunking.needs or job.embed else {"due": due, "done": due}
 
 
 SLOWEST = 10

@@ -21,25 +21,44 @@ METRICS = {  # of Ray, by what is counted here
     "bytes": "Bytes of sources that were read to their end.",
     "chunks": "Chunks written; readers see them when the run commits.",
     "embedded": "Texts that a model made a vector of.",
+    "tokens": "Tokens of these texts, without the model's special ones.",
 } | {f"{stage}_seconds": f"Seconds that workers spent in the stage {stage}." for stage in (*STAGES, "write")}
+ASKED = {  # the same of a language model, by what `meter` counts
+    "calls": "Calls of the language model that were answered.",
+    "failed_calls": "Calls of the language model that failed.",
+    "tokens_in": "Tokens that the language model read.",
+    "tokens_out": "Tokens that the language model wrote.",
+    "cached": "Questions to the language model whose answers were known.",
+}
+
+
+class Metrics:
+    """Counters `chunkmill_<name>` of Ray's metrics, labelled with a run."""
+
+    def __init__(self, run_id: str, says: Mapping[str, str]) -> None:
+        self.known = {name: Metric(f"chunkmill_{name}", text, ("run",)) for name, text in says.items()}
+        for metric in self.known.values():
+            metric.set_default_tags({"run": run_id})
+
+    def add(self, counts: Mapping[str, float]) -> None:
+        """Add to those that there are."""
+        for name, value in counts.items():
+            if name in self.known and value > 0:
+                self.known[name].inc(value)
 
 
 @ray.remote(num_cpus=0)
 class Tally:
-    """Sums of what the stages report, by name; also counters `chunkmill_<name>` of Ray's metrics, labelled with the run."""
+    """Sums of what the stages report, by name; also as metrics."""
 
     def __init__(self, run_id: str) -> None:
         self.counts: Counter[str] = Counter()
-        self.metrics = {name: Metric(f"chunkmill_{name}", says, ("run",)) for name, says in METRICS.items()}
-        for metric in self.metrics.values():
-            metric.set_default_tags({"run": run_id})
+        self.metrics = Metrics(run_id, METRICS)
 
     def add(self, counts: Mapping[str, float]) -> None:
         """Add to the sums."""
         self.counts.update(counts)
-        for name, value in counts.items():
-            if name in self.metrics and value > 0:
-                self.metrics[name].inc(value)
+        self.metrics.add(counts)
 
     def read(self) -> dict[str, float]:
         """The sums so far."""

@@ -15,6 +15,7 @@ from chunkmill.chunkers.base import EMPTY, Block, Budget, Document, Embed, Piece
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.hierarchical import Hierarchical, Level
 from chunkmill.chunkers.optimal import OVER, PRICES, cheapest, deviation, marks, parts
+from chunkmill.chunkers.seams import sentences
 from chunkmill.chunkers.section import Section
 from chunkmill.chunkers.semantic import Semantic
 from chunkmill.chunkers.sentence import Sentence
@@ -62,9 +63,10 @@ def blocks_of(*stretches):
     seams=st.lists(st.integers(0, 3), min_size=9, max_size=9),
     target=st.sampled_from([0.3, 0.7, 1.0]),
     context=st.integers(0, 4),
+    even=st.booleans(),
 )
 @settings(max_examples=500, deadline=None)
-def test_no_other_grouping_costs_less(sizes, seams, target, context):
+def test_no_other_grouping_costs_less(sizes, seams, target, context, even):
     limit, n = 15, len(sizes)
     edges = [0, *itertools.accumulate(sizes)]
     units = [Span(a, b) for a, b in itertools.pairwise(edges)]
@@ -78,10 +80,10 @@ def test_no_other_grouping_costs_less(sizes, seams, target, context):
             carries = context if edges[a] >= at[0] else 0
             size = edges[b] - edges[a] + carries
             alone = b == a + 1 and size > limit
-            total += prices[a] + (OVER if alone else deviation(limit, 99, target)[size])
+            total += prices[a] + (OVER if alone else deviation(limit, 99, target, even=even)[size])
         return total
 
-    groups = cheapest(units, prices, room, target)
+    groups = cheapest(units, prices, room, target, even=even)
 
     every = (c for k in range(n) for c in itertools.combinations(range(1, n), k))
     assert [a for a, _ in groups] == [0, *(b for _, b in groups[:-1])]
@@ -162,6 +164,18 @@ def test_an_over_long_sentence_is_cut_evenly_and_at_a_clause():
     assert strength == [3, 0]
 
 
+@pytest.mark.parametrize("text", ['He said: "{}."', "(In short: {}.)", 'He said: " {} . "'])
+def test_an_over_long_sentence_is_cut_where_those_quoted_in_it_end(text):
+    end = " . " if " . " in text else ". "
+    text = text.format(end.join(f"This is what was said about number {i} that day" for i in range(6)))
+    assert len(sentences(text)) == 1
+
+    chunks = chunk(text, "optimal", size=130, unit="chars", target=0.8)
+
+    assert [c.text.count("This is") for c in chunks] == [2, 2, 2]
+    assert all("day" in c.text[-8:] for c in chunks)
+
+
 def test_sizes_gather_around_the_target():
     text = " ".join(f"Sentence number {i} says something of its own." for i in range(400))
 
@@ -169,6 +183,14 @@ def test_sizes_gather_around_the_target():
 
     assert 250 < np.mean(low) < max(low) < 350  # the price of cuts between sentences makes them somewhat larger
     assert 400 < np.mean(high) < max(high) <= 500
+
+
+def test_small_costs_little_or_half_the_target_as_much_as_twice_but_less_than_half_a_sentence():
+    costs, even = deviation(100, 0, 0.3), deviation(100, 0, 0.3, even=True)
+
+    assert costs[[30, 60, 15, 3]].tolist() == pytest.approx([0, 1, 0.125, 0.081])
+    assert even[[30, 60, 15, 90, 10, 1]].tolist() == pytest.approx([0, 0.5, 0.5, 4 / 3, 1, 1])
+    assert even[:30].max() < PRICES[0]
 
 
 @pytest.mark.parametrize("target", [0.0, -0.1, 1.01])
@@ -361,6 +383,7 @@ def test_levels_may_ask_a_model():
         ({"levels": [{"strategy": "sentence", "size": 9, "overlap": 2}]}, "only with windows"),
         ({"levels": [{"strategy": "fixed", "size": 9, "overlap": 9}]}, "less than the size of 9"),
         ({"levels": [{"strategy": "hierarchical", "size": 9}]}, "hierarchical itself"),
+        ({"levels": [{"strategy": "topic", "size": 9, "gather": True}]}, r"levels\[0\].gather puts together what stands apart"),
         ({"levels": [{"strategy": "section", "size": 9}], "preset": "parent_child"}, "levels is given"),
         ({"child_size": 100}, "preset: parent_child"),
     ],

@@ -1,17 +1,21 @@
 """Sizes of slices out of the index are those of the slices encoded alone, and the fewest chunks are the fewest."""
 
+import random
 from itertools import accumulate, combinations
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkmill.chunkers.anchor import fewest
+from chunkmill.chunkers.anchor import Parts, fewest, packed
 from chunkmill.chunkers.base import Budget, Span
 from chunkmill.chunkers.counts import exact
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.measure import tokenizer
+from chunkmill.chunkers.recursive import Paragraphs
+from chunkmill.chunkers.scan import blank_lines
 from vocabulary import stretches
 
 # What tokens share with white space around it, or seem to: marks before line breaks, slashes behind them, wide white space.
@@ -62,10 +66,10 @@ def test_the_size_of_any_slice_is_that_of_the_slice_alone(name, parts):
 
 
 @given(
-    sizes=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=9),
+    sizes=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), min_size=1, max_size=9),
     prices=st.lists(st.sampled_from([0.1, 0.2, 0.3, 1.2, 2.25]), min_size=9, max_size=9),
-    limit=st.integers(9, 14),
-    rooms=st.one_of(st.none(), st.lists(st.integers(9, 14), min_size=9, max_size=9)),
+    limit=st.integers(5, 14),
+    rooms=st.one_of(st.none(), st.lists(st.integers(5, 14), min_size=9, max_size=9)),
 )
 @settings(max_examples=250, deadline=None)
 def test_parts_are_cut_into_the_fewest_chunks_and_of_those_ways_the_cheapest(sizes, prices, limit, rooms):
@@ -89,3 +93,28 @@ def test_parts_are_cut_into_the_fewest_chunks_and_of_those_ways_the_cheapest(siz
 
     assert fits(found)
     assert cost(found) == min(cost(c) for k in range(n) for c in combinations(range(1, n), k) if fits(c))
+
+
+class Everywhere(Paragraphs):
+    """Paragraphs that are divided by all seams at once."""
+
+    def within(self, a, b, windows):
+        return self.throughout(a, b)
+
+
+@given(st.integers(0, 10**9), st.integers(60, 200), st.lists(st.integers(0, 20), max_size=4))
+@settings(max_examples=250, deadline=None)
+def test_seams_that_are_looked_for_in_windows_alone_give_the_same_chunks(seed, limit, contexts):
+    rng = random.Random(seed)
+    words = ("".join(rng.choices("abcdefghij", k=rng.randint(1, 9))) + rng.choice(["", "", "", "."]) for _ in range(150))
+    text = "x" + "".join(rng.choice([" ", " ", " ", "\n", "\n\n"]) + word for word in words)
+    at = np.array(sorted(rng.sample(range(len(text)), len(contexts))), np.int64)
+    budget = Budget(limit, None, len(text), limit, at, np.array(contexts, np.int64))
+    gaps = blank_lines(text, 0, len(text))
+    starts, ends = [0, *(b for _, b in gaps)], [*(e for e, _ in gaps), len(text)]
+    parts = Parts(text, starts, ends, None, budget)
+
+    found = packed(parts, Paragraphs(text, starts, ends, [*starts, len(text)], budget))
+
+    assert found == packed(parts, Everywhere(text, starts, ends, [*starts, len(text)], budget))
+    assert all(map(budget.fits, found))

@@ -7,18 +7,23 @@ import json
 import random
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from chunkmill.chunkers.errors import ConfigError
+from chunkmill.chunkers.identity import digest
 from chunkmill.io import table
-from chunkmill.jobs import backends, cluster, embedding, models, pipeline, reuse, rows
+from chunkmill.io.schema import CHUNKS
+from chunkmill.jobs import backends, cluster, embedding, models, pipeline, plan, reuse, rows
 from chunkmill.jobs.config import load
-from chunkmill.jobs.reuse import Held, Known
+from chunkmill.jobs.reuse import Known
+from chunkmill.jobs.tally import METRICS
 from chunkmill.jobs.tokens import encoder
 from chunkmill.jobs.windows import lists
 from counted import Tally
@@ -101,6 +106,25 @@ def test_vectors_are_aligned_in_whatever_batches_rows_come(
         np.testing.assert_allclose(np.array(list(expected.values())), oracle, atol=2e-5)
 
 
+def test_a_gathered_topic_is_one_row_with_its_spans_and_one_vector(ray_here: None, tmp_path: Path, offline_model: Any) -> None:
+    (tmp_path / "in").mkdir()
+    sea = [f"The {w} in the harbour was high when the tide came over the wall." for w in ("water", "wave", "surf")]
+    bread = [f"Knead the dough with {w}, and bake the loaf in a hot oven." for w in ("salt", "yeast", "flour")]
+    (tmp_path / "in" / "a.txt").write_text(text := "\n\n".join([*sea, *bread, *(s.replace("high", "low") for s in sea)]))
+
+    this = job(tmp_path, chunk={"strategy": "topic", "topics": 2, "gather": True, "size": 200})
+    pipeline.run(this)
+
+    first, second = table.read(this.output, "chunks").sort_by("ordinal").to_pylist()
+    slices = [[text[s["start"] : s["end"]] for s in c["spans"]] for c in (first, second)]
+    assert [len(several) for several in slices] == [2, 1]
+    assert [c["text"] for c in (first, second)] == ["\n".join(several) for several in slices]
+    assert (first["start"], first["end"], second["text"]) == (0, len(text), "\n\n".join(bread))
+    assert first["n_tokens"] == len(offline_model.tokenizer(first["text"])["input_ids"])
+    oracle = offline_model.encode([first["text"], second["text"]], normalize_embeddings=True)
+    np.testing.assert_allclose([first["vector"], second["vector"]], oracle, atol=2e-5)
+
+
 def test_ids_are_made_where_documents_are_cut_and_are_not_kept(corpus: Path) -> None:
     this = job(corpus, chunk={"context": "headings"}, embed={"prompts": {"document": "passage: "}})
     batch = prepared(this)
@@ -145,11 +169,29 @@ def test_a_text_that_occurs_again_is_computed_once_in_an_actor(corpus: Path) -> 
 
     texts = rows.hashes(batch)
     assert tally.counts["embedded"] == len(set(texts)) < len(texts)
+    sizes = dict(zip(texts, np.diff(rows.ids(batch)[0]).tolist(), strict=True))
+    assert tally.counts["tokens"] == sum(sizes.values())
+    assert tally.counts["done"] == 2 * rows.sizes(batch).sum(), "what the time left is told by: whatever way a vector came"
     assert rows.origins(first) == {"made": len(set(texts)), "repeated": len(texts) - len(set(texts))}
     assert rows.origins(again) == {"repeated": len(texts)}
     assert 0 < tally.counts["forward_seconds"] < 60
     for one, other in zip(vectors_of(first).values(), vectors_of(again).values(), strict=True):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("settings", [{}, {"embed": {"pooling": "late"}}, {"chunk": {"strategy": "semantic"}}])
+def test_what_models_have_been_through_is_what_was_due(corpus: Path, offline_model: Any, settings: Any) -> None:
+    from chunkmill.jobs import stages
+
+    this, tally = job(corpus, run={"isolate": False}, **settings), Tally()
+    tables = list(stages.prepare(plan.plan(this).todo, this, tally))
+    due, before = tally.counts["due"], tally.counts["done"]
+
+    made = [embedding.Embedder(this, "cpu", 1, tally)(part) for part in tables]
+
+    assert (before, tally.counts["done"]) == (0, due)
+    assert due == (6 if "chunk" in settings else sum(rows.sizes(part).sum() for part in made))
+    assert "tokens" in METRICS
 
 
 def test_what_an_actor_remembers_is_bounded() -> None:
@@ -315,41 +357,117 @@ def test_late_vectors_are_not_reused_since_they_depend_on_the_document(ray_here:
     assert (night.vectors["reused"], night.vectors["made"]) == (0, night.chunks)
 
 
-def test_vectors_beyond_the_budget_are_made_again_and_it_is_said(ray_here: None, corpus: Path, monkeypatch: Any) -> None:
-    this = job(corpus)
-    pipeline.run(this)
-    monkeypatch.setattr(reuse, "AHEAD", 1)
-    from chunkmill.jobs.plan import plan
+def stored(folder: Path, texts: list[list[str]], embedder: str = "e") -> tuple[str, dict[str, np.ndarray]]:
+    """A dataset with a file for each list, a chunk for each text, documents of ten chunks; and the vectors by text_hash."""
+    root, vectors, files = str(folder / "stored"), dict[str, np.ndarray](), []
+    for number, several in enumerate(texts):
+        hashes = [digest("", text) for text in several]
+        made = np.random.default_rng(number).standard_normal((len(several), 8)).astype(np.float32)
+        vectors |= dict(zip(hashes, made, strict=True))
+        known = {
+            "chunk_id": hashes,
+            "doc_id": [f"{number}-{i // 10}" for i in range(len(several))],
+            "text_hash": hashes,
+            "vector": made.tolist(),
+            "embedder": [embedder] * len(several),
+            "format": ["text"] * len(several),
+        }
+        columns = {f.name: known.get(f.name, pa.nulls(len(several), f.type)) for f in CHUNKS}
+        files += table.write(root, "chunks", pa.table(columns, schema=CHUNKS), run_id="r")
+    table.commit(root, "chunks", add=files, remove=[], expected=None, run_id="r", info={})
+    return root, vectors
 
-    changed = job(corpus, run={"keep_text": False})
-    todo = plan(changed)
-    files = table.active(this.output, "chunks") * 3
-    monkeypatch.setattr(reuse.table, "active", lambda *args: files)
 
-    found = reuse.gather(this.output, 0, this.embedder, todo.superseded, most_bytes=1)
-    nothing = reuse.gather(this.output, 0, "another", todo.superseded)
-
-    assert (len(found.refs), found.left_out) == (1, 2)
-    assert nothing == ([], 0)
+def superseded_in(root: str) -> pa.Table:
+    ids = pc.unique(table.read(root, "chunks", ["doc_id"])["doc_id"])
+    return pa.table({"source": ids, "doc_id": ids})
 
 
-def test_known_vectors_are_found_by_text() -> None:
-    keys = [np.array(sorted(names), reuse.KEY) for names in (["b" * 32, "d" * 32], ["a" * 32, "c" * 32])]
-    held = [Held(k, np.arange(i, i + 4, dtype=np.float32).reshape(2, 2)) for i, k in zip((0, 10), keys, strict=True)]
+def test_all_vectors_are_reused_however_little_of_them_is_held(
+    ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "GROUP_BYTES", 4 << 10)
+    monkeypatch.setattr(reuse, "PART_ROWS", 500)
+    root, vectors = stored(tmp_path, [[f"text {f} {i}" for i in range(300)] for f in range(3)])
+    gathered = reuse.gather(root, 0, "e", superseded_in(root))
+    known = Known.fetched(root, gathered.refs)
+    known.most_bytes = 1
+    read: list[tuple[str, int]] = []
+    groups = table.groups
+    monkeypatch.setattr(table, "groups", lambda *args, only: (read.append((args[2], *only)), groups(*args, only=only))[1])
+    rows = table.read(root, "chunks", ["doc_id", "text_hash"]).group_by("doc_id").aggregate([("text_hash", "list")])
+    of_document = dict(zip(rows["doc_id"].to_pylist(), rows["text_hash_list"].to_pylist(), strict=True))
 
-    found = Known(held).find(["c" * 32, "x" * 32, "b" * 32])
+    found, most = {}, 0
+    for source in gathered.places.sort_by("place")["source"].to_pylist():
+        found |= known.find(of_document[source])
+        most = max(most, len(known.held))
 
-    assert {name[0]: vector.tolist() for name, vector in found.items()} == {"b": [0, 1], "c": [12, 13]}
-    assert Known([]).find(["a"]) == {}
+    assert len(gathered.refs) == 3
+    assert found.keys() == vectors.keys()
+    assert all(np.array_equal(vector, vectors[name]) for name, vector in found.items())
+    assert most == 1, "row groups held"
+    assert len(set(read)) > 20
+    assert len(read) < 2.2 * len(set(read)), "a row group is read by the documents that begin or end in it, not by all"
+
+
+def test_a_text_that_is_everywhere_is_taken_from_what_is_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "GROUP_BYTES", 4 << 10)
+    root, vectors = stored(tmp_path, [[t for i in range(150) for t in ("the same", f"own {f} {i}")] for f in range(2)])
+    names = superseded_in(root)["doc_id"].combine_chunks()
+    paths = table.paths(root, "chunks")
+    _, part = reuse.indexed(root, paths, names, "e")
+    known = Known(root, [part])
+    same, own = digest("", "the same"), [digest("", f"own 1 {i}") for i in (148, 149)]
+
+    found = [known.find([same, own[0]]), known.find([own[1]]), known.find([same])]
+
+    assert len(known.held) == 1, "one row group has had them all"
+    assert all(np.array_equal(f[name], vectors[name]) for f in found for name in f if name != same)
+    assert [len(f) for f in found] == [2, 1, 1]
+    assert len(part.keys) < 300 + 2 * len(part.groups), "once in a row group, not once in a row"
+    assert known.find([digest("", "new")]) == known.find([]) == {}
+    assert reuse.indexed(root, paths, names, "another")[1].keys.size == 0
+    assert reuse.indexed(root, paths, names[:1], "e")[1].keys.size == 6
+    assert Known(root, []).find(own) == {}
+
+
+def test_a_hash_whose_first_half_is_known_is_not_known(tmp_path: Path) -> None:
+    root, vectors = stored(tmp_path, [["one"]])
+    (name,) = vectors
+    _, part = reuse.indexed(root, table.paths(root, "chunks"), pa.array(["0-0"]), "e")
+
+    assert Known(root, [part]).find([name[:16] + "0" * 16]) == {}
+    assert list(Known(root, [part]).find([name])) == [name]
 
 
 def test_a_dataset_without_the_column_gives_no_vectors(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     (tmp_path / "chunks").mkdir()
-    pq.write_table(pa.table({"doc_id": ["a"], "text_hash": ["b"]}), tmp_path / "chunks" / "old.parquet")
+    pq.write_table(pa.table({"doc_id": ["a"], "text_hash": ["b" * 32]}), tmp_path / "chunks" / "old.parquet")
 
-    assert reuse.held(str(tmp_path), "old.parquet", pa.array(["a"]), "e")[0] == 0
+    (documents, _, rows), part = reuse.indexed(str(tmp_path), ["old.parquet"], pa.array(["a"]), "e")
+
+    assert (documents.size, rows, part.keys.size) == (0, 1, 0)
+
+
+def test_sources_that_the_dataset_has_come_in_the_order_of_its_files() -> None:
+    uris = [str(i) for i in range(3_000)]
+    listed = [{"uri": u, "size": int(u) % 7, "ledger": "x" if int(u) % 5 == 1 else None} for u in uris]
+    sources = pa.Table.from_pylist(listed, schema=plan.TODO)
+    places = pa.table({"source": uris[::2], "place": range(1_500, 0, -1)})
+
+    found = [b["uri"].to_pylist() for b in pipeline.blocks(sources, 2, places)]
+
+    old = [[int(u) for u in block if u in set(uris[::2])] for block in found]
+    assert sorted(u for block in found for u in block) == sorted(uris)
+    assert len(found) == 8
+    assert max(map(len, found)) < 2 * min(map(len, found))
+    spans = [(min(block), max(block)) for block in old if block]
+    assert all(a[0] > b[1] for a, b in pairwise(spans)), "each block has a stretch of the files"
+    one_large = sources.set_column(2, "size", pa.array([1 << 40] + [1] * 2_999))
+    assert sum(map(len, pipeline.blocks(one_large, 2, places))) == 3_000
 
 
 # Search
@@ -444,6 +562,25 @@ def test_actors_share_what_there_is(corpus: Path, gpus: int, settings: Any, expe
     this = job(corpus, resources={"gpu": settings})
 
     actors, share, device, threads = cluster.pool(cluster.Resources(2, gpus, 1), 20, this)
+
+    assert (actors.min_size, actors.max_size, share, device, threads) == expected
+
+
+@pytest.mark.parametrize(
+    ("there", "settings", "expected"),
+    [
+        ((0, 0, 1, True), {"num_gpus": 1}, (1, 20, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
+        ((8, 1, 3, True), {"concurrency": [2, 9]}, (2, 9, {"num_gpus": 1.0, "num_cpus": 0}, "cuda", None)),
+        ((0, 0, 1, True), {}, (1, 1, {"num_cpus": 0.5}, "cpu", 1)),  # not on a head that is to have no work
+        ((0, 0, 1, True), {"concurrency": [1, 9]}, (1, 9, {"num_cpus": 0.5}, "cpu", 1)),
+        ((1, 0, 2, True), {}, (1, 1, {"num_cpus": 0}, "cpu", 1)),  # half of the only CPU would keep the tasks from it
+        ((2, 0, 1, False), {"num_gpus": 1}, (1, 2, {"num_cpus": 0}, "cpu", 1)),  # the same job file on a laptop
+    ],
+)
+def test_a_cluster_is_asked_for_what_it_does_not_have_yet(corpus: Path, there: Any, settings: Any, expected: Any) -> None:
+    this = job(corpus, resources={"gpu": settings})
+
+    actors, share, device, threads = cluster.pool(cluster.Resources(*there), 20, this)
 
     assert (actors.min_size, actors.max_size, share, device, threads) == expected
 

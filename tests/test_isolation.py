@@ -17,7 +17,7 @@ import pytest
 
 import poison
 from chunkmill.io.corpus import list_sources
-from chunkmill.jobs import isolation
+from chunkmill.jobs import isolation, rows
 from chunkmill.jobs.config import Job, load
 from chunkmill.jobs.isolation import isolated
 
@@ -47,9 +47,9 @@ def listed(folder: Path) -> list[dict[str, Any]]:
 def outcome(folder: Path, this: Job) -> dict[str, tuple[str, str | None, int]]:
     """Of each document's name: status, kind of error, chunks. Fails where a document comes twice."""
     sources = listed(folder)
-    rows = [row for part in isolated(sources, this) for row in part.to_pylist()]
-    found = {row["uri"][len(str(folder)) + 1 :]: (row["status"], row["error_kind"], len(row["chunks"])) for row in rows}
-    assert len(found) == len(rows)
+    came = [row for part in isolated(sources, this) for row in part.to_pylist()]
+    found = {row["uri"][len(str(folder)) + 1 :]: (row["status"], row["error_kind"], len(row["chunks"])) for row in came}
+    assert len(found) == len(came)
     return found
 
 
@@ -94,6 +94,34 @@ def test_a_document_that_hangs_is_timed_out(tmp_path, when):
     assert time.monotonic() - started < 20
 
 
+def test_documents_that_end_their_process_are_the_slowest_with_what_they_took(tmp_path):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("a.txt", "fine")
+        file.writestr("b.txt", "PARSING ABORT")
+    folder = corpus(tmp_path / "in", hangs__txt="CUTTING HANG", dies__txt="PARSING EXIT", all__zip=archive.getvalue())
+    this = job(folder, document_timeout_s=2)
+
+    found = [row for part in isolated(listed(folder), this) for row in rows.slowest(part, 10)]
+
+    killed = {(Path(uri).name, why) for _, uri, _, why in found if why}
+    assert killed == {("hangs.txt", "timeout"), ("dies.txt", "crashed"), ("all.zip!b.txt", "crashed")}
+    seconds = {Path(uri).name: took for took, uri, _, _ in found}
+    assert 2 <= seconds["hangs.txt"] < 20
+    assert 0 < seconds["dies.txt"] < 20
+    assert 0 < seconds["all.zip!b.txt"] < 20
+
+
+def test_the_slowest_are_those_that_ended_their_process_and_then_by_time():
+    none = dict.fromkeys(rows.ROW.names)
+    given = [("a", 9.0, None), ("b", 0.5, "crashed"), ("c", 3.0, "corrupt"), ("d", 2.0, "timeout"), ("e", 0.0, "too_large")]
+    known = [none | {"uri": uri, "seconds": took, "size": 7, "error_kind": kind} for uri, took, kind in given]
+
+    found = rows.slowest(pa.Table.from_pylist(known, rows.ROW), 3)
+
+    assert found == [(2.0, "d", 7, "timeout"), (0.5, "b", 7, "crashed"), (9.0, "a", 7, "")]
+
+
 def test_a_document_that_takes_too_much_memory_is_stopped(tmp_path):
     folder = corpus(tmp_path / "in", bad__txt="CUTTING SWELL")
 
@@ -124,8 +152,8 @@ def test_a_poisonous_member_of_an_archive_costs_only_itself(tmp_path):
 
 
 def test_a_poisonous_row_costs_only_itself(tmp_path):
-    rows = "".join(f'{{"text": "{"CUTTING ABORT" if number == 700 else "fine"}"}}\n' for number in range(1, 1001))
-    folder = corpus(tmp_path / "in", rows__jsonl=rows)
+    lines = "".join(f'{{"text": "{"CUTTING ABORT" if number == 700 else "fine"}"}}\n' for number in range(1, 1001))
+    folder = corpus(tmp_path / "in", rows__jsonl=lines)
 
     found = outcome(folder, job(folder))
 

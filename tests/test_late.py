@@ -261,6 +261,7 @@ def test_the_strategy_is_a_preset() -> None:
         ({"chunk": {"strategy": "late", "cut": "late"}}, "chunk.cut is 'late'"),
         ({"chunk": {"strategy": "late", "cut": "lat"}}, "chunk.strategy is 'lat'"),
         ({"chunk": {"strategy": "late", "context": "headings"}}, "set chunk.context to none"),
+        ({"chunk": {"strategy": "late", "cut": "topic", "gather": True}}, "nor gathers"),
         ({"embed": {"pooling": "late", "backend": "openai", "base_url": "http://x/v1"}}, "gives whole vectors"),
     ],
 )

@@ -54,8 +54,8 @@ def test_the_record_says_where_the_time_went_and_what_it_stood_on(ray_here, tmp_
     assert set(record["stages"]) == {"plan", "prepare", "write", "publish"}
     assert all(0 < seconds < 600 for seconds in record["stages"].values())
     assert record["stages"]["plan"] + record["stages"]["publish"] < summary.seconds
-    ((took, uri, size),) = record["slowest"]
-    assert (uri, size) == (str(tmp_path / "a.txt"), (tmp_path / "a.txt").stat().st_size)
+    ((took, uri, size, killed),) = record["slowest"]
+    assert (uri, size, killed) == (str(tmp_path / "a.txt"), (tmp_path / "a.txt").stat().st_size, "")
     assert 0 < took < record["stages"]["prepare"]
     assert record["libraries"]["ray"] == ray.__version__
     assert {"python", "pyarrow", "deltalake"} <= set(record["libraries"])

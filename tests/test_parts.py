@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,36 @@ def test_parts_that_came_through_are_not_given_again(tmp_path: Path) -> None:
     whole = [t.to_pylist() for t in parts.divided(row(doc), this)]
 
     assert [t.to_pylist() for t in parts.divided(row(doc), this, 3)] == whole[3:]
+
+
+def counted(this: Job, source: Path) -> list[Counter[str]]:
+    """What the tally has after each table that is prepared."""
+    tally = Tally()
+    return [tally.counts.copy() for _ in stages.prepare(pa.Table.from_pylist(sources(source)), this, tally)]
+
+
+@pytest.mark.parametrize("said", ["", "FAIL"])
+def test_the_bytes_of_a_large_file_are_counted_part_by_part_and_once(tmp_path: Path, child: None, said: str) -> None:
+    path = corpus(tmp_path / "in", said) / "b.txt"
+
+    *parts_, last = counted(faulty(path), path)
+
+    size = path.stat().st_size
+    read = [counts["bytes"] for counts in parts_]
+    assert len(read) > 1
+    assert all(SIZE_MB * 2**20 / 2 < more < SIZE_MB * 2**20 for more in (b - a for a, b in pairwise([0, *read[:-1]])))
+    assert (last["bytes"], last["documents"], last["failed"]) == (size, 1, bool(said))
+    assert last["due"] == last["done"] > 0
+
+
+def test_of_a_source_with_many_documents_bytes_count_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f'{{"text": "{FILES["line.txt"]}"}}\n' for _ in range(3)))
+
+    *before, last = counted(job(path), path)
+
+    assert {counts["bytes"] for counts in before} == {0}
+    assert (last["bytes"], last["documents"]) == (path.stat().st_size, 3)
 
 
 def test_with_late_pooling_a_part_is_read_as_a_document(tmp_path: Path, offline_model: Any) -> None:

@@ -1,7 +1,7 @@
 """DESIGN's promises, held to by every registered strategy: SLICE COVER ORDER LIMIT CLUSTER NOEMPTY DISJOINT UNIQ STABLE."""
 
 import pickle
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 import regex
@@ -34,6 +34,7 @@ CUTS = [(name, {}) for name in STRATEGIES] + [
     ("semantic", {"min_size": 6}),
     ("clusters", {"weight": 8.0}),
     ("topic", {"topics": 3, "gather": True}),
+    ("topic", {"method": "lda", "gather": True}),
     ("topic", {"method": "lda", "topics": 2}),
     ("fixed", {"overlap_before": True}),
     ("sentence", {"overlap_sentences": 2}),
@@ -83,7 +84,9 @@ def test_every_strategy_keeps_the_promises(name, options, docs, unit, size, over
 
 def check_promises(doc, chunks, cut, *, disjoint):
     leaves = [c for c in chunks if c.level == 0]
-    extracts = [c for c in leaves if not is_written(c.kind)]  # what a model wrote has the span of its evidence
+    # what a model wrote has the span of its evidence; what is gathered stands between the chunks of other topics
+    extracts = [c for c in leaves if not is_written(c.kind) and not c.spans]
+    check_gathered(doc, [c for c in leaves if c.spans])
     check_slices(doc, chunks)
     check_cover(doc, leaves)
     check_order(extracts)
@@ -98,16 +101,25 @@ def check_promises(doc, chunks, cut, *, disjoint):
 def check_slices(doc, chunks):
     for c in chunks:
         assert 0 <= c.start < c.end <= len(doc.text)
-        assert is_written(c.kind) or doc.text[c.start : c.end] == c.text, "SLICE"
+        assert is_written(c.kind) or "\n".join(doc.text[a:b] for a, b in c.ranges) == c.text, "SLICE"
         assert c.kind != "proposition" or doc.text[c.start : c.end].strip(), "EVIDENCE"
         assert c.text == c.text.strip() != "", "NOEMPTY"
 
 
 def check_cover(doc, leaves):
     covered = bytearray(len(doc.text))
-    for c in leaves:
-        covered[c.start : c.end] = b"\1" * (c.end - c.start)
+    for start, end in (span for c in leaves for span in c.ranges):
+        covered[start:end] = b"\1" * (end - start)
     assert not [ch for ch, seen in zip(doc.text, covered, strict=True) if not seen and not ch.isspace()], "COVER"
+
+
+def check_gathered(doc, chunks):
+    spans = [*chain.from_iterable(c.spans for c in chunks)]
+    assert all(0 <= a < b <= len(doc.text) and not doc.text[a].isspace() and not doc.text[b - 1].isspace() for a, b in spans)
+    assert all(a.end <= b.start for a, b in pairwise(sorted(spans))), "DISJOINT"
+    for c in chunks:
+        assert (c.start, c.end) == (c.spans[0].start, c.spans[-1].end)
+        assert all(doc.text[a.end : b.start].strip() for a, b in pairwise(c.spans)), "in order, and as few as can be"
 
 
 def check_order(leaves):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from chunkmill.chunkers.errors import RunError
 from chunkmill.io import runs, table
 from chunkmill.io.table import Conflict
 from chunkmill.jobs import documents, pipeline, publish, stages
+from chunkmill.jobs.forecast import forecast
 from chunkmill.jobs.plan import plan
 from chunkmill.jobs.upkeep import new_id, vacuum
 from counted import Tally
@@ -278,6 +280,26 @@ def test_two_runs_at_once_both_end_and_nothing_is_doubled(ray_here, corpus, tmp_
     settled(out)
 
 
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_asked_to_stop_ends_in_words_and_publishes_nothing(corpus, tmp_path, asked):
+    out, given = tmp_path / "out", tmp_path / "job.yaml"
+    chunk = {"strategy": "driver:Slow", "overlap": 0, "seconds": 1}
+    given.write_text(json.dumps({"input": str(corpus), "output": str(out), "embed": None, "chunk": chunk}))
+    command = [sys.executable, "-m", "chunkmill.jobs", "run", str(given)]
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    process = subprocess.Popen(command, env=paths, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    for _ in range(600):
+        if any((out / "_runs").rglob("*.json")):
+            break
+        time.sleep(0.1)
+
+    process.send_signal(asked)
+
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.splitlines()[-1]) == (130, "chunkmill: stopped; nothing was published")
+    assert table.version(str(out), "documents") is None
+
+
 def test_a_run_that_always_comes_second_gives_up_with_a_reason(ray_here, corpus, tmp_path, monkeypatch):
     def conflict(*arguments):
         raise Conflict("someone else committed")
@@ -300,10 +322,49 @@ def test_a_run_in_which_too_much_fails_stops_and_publishes_nothing(ray_here, cor
         pipeline.run(job(corpus, out, run={"max_error_share": 0.1}))
 
     assert table.version(str(out), "documents") is None
+    with pytest.raises(RunError, match=r"For example .*bad\d.pdf: "):  # the failures of the run before, which it took over
+        pipeline.run(job(corpus, out, run={"max_error_share": 0.1}))
     assert pipeline.run(job(corpus, out)).adopted == 16
 
 
+def test_one_bad_document_does_not_stop_a_night_of_three(ray_here, corpus, tmp_path):
+    this = job(corpus, tmp_path / "out", run={"max_error_share": 0.1})
+    pipeline.run(this)
+    for name, content in (("a.txt", b"One."), ("b.txt", b"Two."), ("bad.pdf", b"%PDF-1.7 broken")):
+        (corpus / name).write_bytes(content)
+
+    summary = pipeline.run(this)
+
+    assert (summary.unchanged, summary.statuses) == (12, {"ok": 2, "failed:corrupt": 1})
+    settled(tmp_path / "out")
+    again = forecast(job(corpus, tmp_path / "out", run={"retry": "all"}))
+    assert (again["retried"], again["examples"]) == (1, {"retried": [str(corpus / "bad.pdf")]})
+
+
+def test_what_a_stopped_run_could_not_read_is_read_by_the_next(ray_here, corpus, tmp_path):
+    out = tmp_path / "out"
+    this = job(corpus, out)
+    listed, away = plan(this).todo.to_pylist(), sorted(corpus.iterdir())[:9]
+    for path in away:
+        path.rename(tmp_path / path.name)
+    stages.write(pa.concat_tables(documents.prepared(listed, this)), this, new_id(), Tally())
+    for path in away:
+        (tmp_path / path.name).rename(path)
+
+    summary = pipeline.run(this)
+
+    assert (summary.adopted, summary.statuses) == (3, {"ok": 12})
+    settled(out)
+
+
 # What is left of it
+
+
+def test_of_two_runs_at_once_the_last_to_publish_is_the_last_of_the_records(tmp_path):
+    for run_id, version in (("20260101T000000-aaaaaaaa", 1), ("20260101T000001-bbbbbbbb", 0)):
+        runs.finish(str(tmp_path), run_id, {"run_id": run_id, "versions": {"chunks": version, "documents": version}})
+
+    assert [record["versions"]["chunks"] for record in runs.records(str(tmp_path))] == [0, 1]
 
 
 def test_every_run_leaves_a_record(ray_here, corpus, tmp_path):
@@ -429,7 +490,7 @@ def test_a_dataset_of_an_earlier_version_goes_on(ray_here, corpus, tmp_path):
     out = tmp_path / "out"
     pipeline.run(job(corpus, out))
     before = {c["chunk_id"]: c["text"] for c in chunks_of(out)}
-    for name, lacking in (("chunks", ["row_start", "forms", "embedder"]), ("documents", ["parser"])):
+    for name, lacking in (("chunks", ["row_start", "spans", "forms", "embedder"]), ("documents", ["parser"])):
         older = table.read(str(out), name).drop_columns(lacking)
         deltalake.write_deltalake(str(out / name), older, mode="overwrite", schema_mode="overwrite")
     (corpus / "03.txt").write_text(prose(99))

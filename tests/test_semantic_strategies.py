@@ -4,7 +4,10 @@ import hashlib
 import importlib.util
 import itertools
 import random
+import re
 import time
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chunkmill.chunkers.api import chunk, chunk_all, chunking
-from chunkmill.chunkers.base import Block, Budget, Document, Embed, Span
-from chunkmill.chunkers.errors import ConfigError
+from chunkmill.chunkers.base import Block, Budget, Document, Embed, Piece, Span
+from chunkmill.chunkers.errors import ConfigError, DocumentError
 from chunkmill.chunkers.optimal import cheapest, deviation
 from chunkmill.chunkers.semantic import densest, grouped, turns
 from chunkmill.chunkers.similarity import depths, distances, peaks, sparseness, units
@@ -283,14 +286,15 @@ def test_no_other_grouping_costs_less_in_size_seams_and_meaning(vectors, target,
     assert cost(found) == pytest.approx(best, abs=1e-4)
 
 
-def test_clusters_without_weight_is_optimal():
+def test_clusters_without_weight_go_by_size_and_seams_alone():
     sentences, _ = planted(3)
     text = "\n".join(sentences)
+    same = {Embed: lambda texts: unit_rows(np.ones((len(texts), 2)))}
 
-    def cuts(name, **options):
-        return [(c.start, c.end) for c in chunk(text, name, size=60, unit="words", answers=BAG, **options)]
+    def cuts(answers=BAG, **options):
+        return [(c.start, c.end) for c in chunk(text, "clusters", size=60, unit="words", answers=answers, **options)]
 
-    assert cuts("clusters", weight=0.0) == cuts("optimal") != cuts("clusters")
+    assert cuts(weight=0.0) == cuts(same, weight=0.0) != cuts()
 
 
 def test_a_blank_line_decides_where_the_meaning_does_not():
@@ -327,7 +331,7 @@ def test_the_topic_comes_behind_the_headings():
     assert [c.heading_path for c in chunks] == [("Ships", "topic 1")]
 
 
-def test_one_stray_sentence_is_a_topic_of_its_own_only_where_topics_are_gathered():
+def test_a_topic_is_gathered_from_wherever_its_sentences_stand():
     draw = random.Random(2)
     order = ["sea"] * 8 + ["bread"] + ["sea"] * 8 + ["bread"] * 8
     text = " ".join(sentence(draw, topic) for topic in order)
@@ -338,9 +342,82 @@ def test_one_stray_sentence_is_a_topic_of_its_own_only_where_topics_are_gathered
     )
 
     assert [c.n_tokens // 9 for c in runs] == [17, 8]
-    assert [c.n_tokens // 9 for c in gathered] == [8, 1, 8, 8]
-    assert len({c.heading_path for c in gathered}) == 2
-    assert free == gathered
+    assert [c.n_tokens // 9 for c in free] == [8, 1, 8, 8]
+    a, b, c, d = (Span(c.start, c.end) for c in free)
+    assert [c.spans for c in gathered] == [(a, c), (b, d)]
+    assert [c.text for c in gathered] == [f"{free[0].text}\n{free[2].text}", f"{free[1].text}\n{free[3].text}"]
+    assert [(c.start, c.end, c.kind) for c in gathered] == [(a.start, c.end, "gathered"), (b.start, d.end, "gathered")]
+    assert [c.heading_path for c in gathered] == [free[0].heading_path, free[1].heading_path]
+
+
+def test_a_gathered_topic_beyond_the_limit_is_cut_between_sentences_and_counted_exactly():
+    draw = random.Random(2)
+    sentences = [sentence(draw, topic) for _ in range(30) for topic in ("sea", "bread")]
+    text = " ".join(sentences)
+
+    chunks = chunk(text, "topic", size=50, topics=2, gather=True, context="headings", answers=BAG)
+
+    from chunkmill.chunkers.measure import tokenizer
+
+    assert len(chunks) > 10
+    assert [c.n_tokens for c in chunks] == tokenizer("cl100k_base").count([c.embedded for c in chunks])
+    assert max(c.n_tokens for c in chunks) <= 50
+    assert min(c.n_tokens for c in chunks if c is not chunks[-1]) > 15
+    assert sorted(line for c in chunks for line in c.text.split("\n")) == sorted(sentences)
+
+
+class ByLines(Bytes):
+    """Words, and three more where a sentence ends a line: more than the index says of what is put together."""
+
+    additive = False
+
+    def starts(self, text):
+        return np.array([m.start() for m in re.finditer(r"\S+", text)], np.int64)
+
+    def count(self, texts):
+        return [len(t.split()) + 3 * t.count(".\n") for t in texts]
+
+
+def test_a_gathered_topic_is_within_the_limit_by_what_it_reads_as():
+    draw = random.Random(2)
+    text = " ".join(sentence(draw, topic) for _ in range(30) for topic in ("sea", "bread"))
+
+    chunks = chunk(text, "topic", size=50, unit=ByLines(), topics=2, gather=True, answers=BAG)
+
+    assert {c.n_tokens for c in chunks[:-1]} >= {4 * 9 + 3 * 3}
+    assert max(c.n_tokens for c in chunks) <= 50
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The first and the last sentence, put together."""
+
+    needs: ClassVar[frozenset[type]] = frozenset()
+
+    def __call__(self, doc, budget):
+        found = units(doc, budget)
+        return [Piece(Span(found[0].start, found[-1].end), parts=(found[0], found[-1]))]
+
+
+def test_what_stands_between_gathered_parts_must_be_somewhere_too():
+    assert chunk("One. Two.", Ends())[0].spans == (Span(0, 9),)
+    with pytest.raises(DocumentError, match=r"the strategy left out the text at 4: 'Two\.'"):
+        chunk("One. Two. Three.", Ends())
+
+
+def test_the_headings_of_a_gathered_topic_are_those_over_all_of_it():
+    draw = random.Random(1)
+    titles = ["# Ships", "## Old", "## New"]
+    text = "\n\n".join(f"{t}\n\n" + " ".join(sentence(draw, "sea") for _ in range(4)) for t in titles)
+    at = [text.index(t) for t in titles]
+    blocks = [
+        Block("heading", Span(a, a + len(t)), t.count("#"), None, (), t.strip("# ")) for a, t in zip(at, titles, strict=True)
+    ]
+
+    chunks = chunk(Document("d", "", text, tuple(blocks)), "topic", size=500, unit="words", topics=1, gather=True, answers=BAG)
+
+    assert [c.heading_path for c in chunks] == [("Ships", "topic 1")]
+    assert chunks[0].spans == (Span(0, len(text)),), "what stands together is one"
 
 
 def test_what_a_change_of_topic_costs_decides_how_many_there_are():

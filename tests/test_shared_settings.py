@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from chunkmill.chunkers.api import chunk, chunk_all, chunking
 from chunkmill.chunkers.base import Block, Document, Span
 from chunkmill.chunkers.errors import ConfigError
+from chunkmill.chunkers.measure import tokenizer
+from chunkmill.chunkers.structure import JOINT, SHARE, Outline, heading_contexts
 from test_promises import check_cover, check_limit, check_order, check_slices
 from vocabulary import ANSWERS, documents
 
@@ -137,3 +139,21 @@ def test_a_window_that_measures_more_alone_leaves_no_crumb():
 
     assert max(sizes) <= 64
     assert min(sizes[:-1]) >= 60
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "b c", "d e f"]), min_size=1, max_size=5).map(tuple), min_size=1),
+    st.integers(0, 30),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_context_is_as_much_of_the_inner_end_of_a_heading_path_as_its_share_holds(paths, limit):
+    starts, ends = [3 * i for i in range(len(paths))], [3 * i + 1 for i in range(len(paths))]
+
+    def kept(path):
+        return next(t for t in (JOINT.join(path[i:]) for i in range(len(path) + 1)) if len(t.split()) <= limit // SHARE)
+
+    found = heading_contexts(Outline(starts, ends, paths), tokenizer("words"), limit)
+
+    assert [kept(p[:-1]) for p in paths] == found.all(starts)
+    assert [kept(p) for p in paths] == found.all(ends)
+    assert [len(t.split()) for t in found.texts] == found.sizes.tolist()

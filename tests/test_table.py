@@ -364,6 +364,20 @@ def test_a_sweep_without_age_leaves_just_the_table_for_a_glob(plain_root: str) -
         ids(plain_root, version=0)
 
 
+def test_a_sweep_leaves_what_a_run_without_an_end_wrote_as_long_as_it_may_be_at_work(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    put(root, chunks("a"))
+    [mine], [done] = (write(root, "chunks", chunks("x"), run_id=run_id) for run_id in ("alive", "done"))
+    for run_id in ("alive", "done"):
+        left = Path(root, "chunks", f"format=pdf/.{'0' * 32}.{run_id}-{'1' * 32}.parquet.tmp")
+        left.write_bytes(b"half")
+
+    swept = sweep(root, "chunks", age_s=0, ended={"done"}, orphaned_s=60)
+
+    assert swept == sorted([done.path, f"format=pdf/.{'0' * 32}.done-{'1' * 32}.parquet.tmp"])
+    assert mine.path in on_disk(root)
+
+
 def test_a_sweep_keeps_what_is_young_or_was_read_lately(tmp_path: Path) -> None:
     root, hour = str(tmp_path), 3600
     for name in "abc":
@@ -470,7 +484,8 @@ def test_amazons_own_endpoint_is_left_to_each_library(monkeypatch: pytest.Monkey
 
 
 def test_a_table_of_an_earlier_version_gets_the_new_columns_and_its_files_stay_readable(tmp_path, monkeypatch):
-    root, later = str(tmp_path), {"row_start", "forms", "embedder", "overflow"}
+    root, later = str(tmp_path), {"row_start", "spans", "forms", "embedder", "overflow"}
+    at = CHUNKS.get_field_index("overflow")
     with monkeypatch.context() as before:
         before.setitem(tables.SCHEMAS, "chunks", pa.schema([f for f in CHUNKS if f.name not in later]))
         old = [f for doc in "ab" for f in write(root, "chunks", chunks(doc).drop_columns(list(later)), run_id="r1")]
@@ -479,10 +494,9 @@ def test_a_table_of_an_earlier_version_gets_the_new_columns_and_its_files_stay_r
     assert set(tables.evolve(root, "chunks")) == later
     assert tables.evolve(root, "chunks") == []
     rest = without(root, "chunks", old[0].path, pa.array(["a"]), run_id="r2")
-    fresh = write(root, "chunks", chunks("c").set_column(24, CHUNKS.field(24), pa.array(["pooled"])), run_id="r2")
+    fresh = write(root, "chunks", chunks("c").set_column(at, CHUNKS.field(at), pa.array(["pooled"])), run_id="r2")
     commit(root, "chunks", add=fresh, remove=[rest.removed], expected=1, run_id="r2", info={})
 
-    assert CHUNKS.field(24).name == "overflow"
     by_doc = {"b": None, "c": "pooled"}
     assert dict(zip(*read(root, "chunks", ["doc_id", "overflow"]).to_pydict().values(), strict=True)) == by_doc
     assert dict(pl.read_delta(str(tmp_path / "chunks")).select("doc_id", "overflow").iter_rows()) == by_doc
@@ -503,3 +517,15 @@ def test_columns_that_cannot_be_added_are_named_with_the_way_out(tmp_path, monke
     monkeypatch.setattr(tables.DeltaTable, "alter", property(lambda _: type("Alter", (), {"add_columns": refused})()))
     with pytest.raises(RunError, match=r"lacks the columns overflow.*read-only.*another output"):
         tables.evolve(root, "chunks")
+
+
+def test_two_runs_that_write_the_same_file_at_once_both_end(tmp_path: Path) -> None:
+    place = locate(str(tmp_path / "same.json"))
+
+    with new_file(place) as first:
+        Path(first).write_text("first")
+        with new_file(place) as second:
+            Path(second).write_text("second")
+
+    assert (tmp_path / "same.json").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["same.json"]

@@ -33,8 +33,10 @@ _LINE = re.compile(r"\r\n|\r|\n")
 _FRONT = re.compile(r"(---|\+\+\+)[ \t]*(?:\r\n|\r|\n)")
 _INLINE = re.compile(r"[\\`*_\[\]<>&!~]")
 _ANCHOR = re.compile(r"(?<!\s)\s{0,9}\{#[\w:.-]{1,200}\}\s*\Z")
+_BRACKET = re.compile(r"(?:\A|(?<=[\r\n])) {0,3}\[")
 _FRONT_LIMIT = 1 << 16
 _TITLE_LIMIT = 1000
+STRETCH = 1 << 22  # code points that are parsed at once, and more where a block is longer
 
 
 def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed]:
@@ -45,31 +47,73 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
 
 
 def blocks(text: str, body: int = 0) -> Iterator[Block]:
-    """The top-level blocks of a text from `body` on. Linear."""
-    lines = [body, *(m.end() for m in _LINE.finditer(text, body)), len(text)]
-    tokens = _parser().parse(text[body:])
+    """The top-level blocks of a text from `body` on. Linear, and of tokens, which take many times the text, there are those of
+    a stretch at a time.
+
+    Nothing is open where a top-level block ends, so that reading on from there finds what reading the whole finds. The last
+    block of a stretch may go on behind it, and is read again with the next; a stretch that holds no other grows.
+    """
+    size = STRETCH
+    while body < len(text):
+        line = _LINE.search(text, body + size)
+        stop = line.end() if line else len(text)
+        lines = [body, *(m.end() for m in _LINE.finditer(text, body, stop)), stop]
+        found, body = _stretch(text, lines)
+        yield from (block for tokens in found for block in _block(text, lines, tokens))
+        size = STRETCH if body > lines[0] else 2 * size
+
+
+def _stretch(text: str, lines: list[int]) -> tuple[list[list[Token]], int]:
+    """The tokens of each block of these lines that is what it is whatever follows, and where they end."""
+    found = [*_outermost(_parser().parse(text[lines[0] : lines[-1]]))]
+    if lines[-1] == len(text):
+        return found, len(text)
+    settled = _settled(text, lines)
+    found = [tokens for tokens in found[:-1] if lines[_rows(tokens)[1]] <= settled]
+    return found, lines[_rows(found[-1])[1] if found else 0]
+
+
+def _settled(text: str, lines: list[int]) -> int:
+    """Up to where no block depends on what follows these lines, the last block aside: a line that begins with a bracket may
+    begin the definition of a link, which is no block, and which only a blank line is sure to end.
+    """
+    pairs = zip(reversed(lines[:-1]), reversed(lines), strict=False)
+    blank = next((start for start, end in pairs if text[start:end] and not text[start:end].strip(" \t\r\n")), lines[0])
+    opening = _BRACKET.search(text, blank, lines[-1])
+    return opening.start() if opening else lines[-1]
+
+
+def _outermost(tokens: list[Token]) -> Iterator[list[Token]]:
+    """The tokens of each block that is in no other."""
     at = 0
     while at < len(tokens):
-        token = tokens[at]
-        end = at + 1 if token.nesting == 0 else _closing(tokens, at)
-        kind = _KINDS.get(token.type)
-        if kind and token.map:
-            span = _span(text, lines, token.map, keep_indent=kind == "code")
-            if span.end > span.start:
-                yield _block(text, lines, kind, span, tokens[at:end])
+        end = at + 1 if tokens[at].nesting == 0 else _closing(tokens, at)
+        yield tokens[at:end]
         at = end
 
 
-def _block(text: str, lines: list[int], kind: Kind, span: Span, tokens: Sequence[Token]) -> Block:
+def _rows(tokens: list[Token]) -> list[int]:
+    """The first line of a block, and the one behind its last."""
+    assert tokens[0].map
+    return tokens[0].map
+
+
+def _block(text: str, lines: list[int], tokens: list[Token]) -> Iterator[Block]:
+    """The block that the tokens make; none where it is white, or a rule."""
+    kind = _KINDS.get(tokens[0].type)
+    if not kind:
+        return
+    span = _span(text, lines, _rows(tokens), keep_indent=kind == "code")
+    if span.end <= span.start:
+        return
     if kind == "heading":
-        return Block(kind, span, level=int(tokens[0].tag[1]), title=_plain(tokens[1].content))
-    if kind == "list":
-        return Block(
-            kind, span, parts=_parts(text, lines, span, [t for t in tokens if t.type == "list_item_open" and t.level == 1])
-        )
-    if kind == "table":
-        return Block(kind, span, parts=_parts(text, lines, span, [t for t in tokens if t.type == "tr_open"]))
-    return Block(kind, span)
+        yield Block(kind, span, level=int(tokens[0].tag[1]), title=_plain(tokens[1].content))
+    else:
+        inner = {
+            "list": [t for t in tokens if t.type == "list_item_open" and t.level == 1],
+            "table": [t for t in tokens if t.type == "tr_open"],
+        }
+        yield Block(kind, span, parts=_parts(text, lines, span, inner.get(kind, [])))
 
 
 def _parts(text: str, lines: list[int], block: Span, tokens: Sequence[Token]) -> tuple[Span, ...]:
