@@ -30,6 +30,7 @@ PEERS = [
 OURS = {
     "recursive 200": "{strategy: recursive, size: 200, overlap: 0}",
     "recommended": str(ROOT / "examples" / "recommended.yaml"),
+    "optimal 150": "{strategy: optimal, size: 150, target: 0.5, overlap: 0}",
     "optimal 400": "{strategy: optimal, size: 400, overlap: 0}",
 }
 

@@ -21,7 +21,8 @@ class Clusters:
     That density (`similarity.sparseness`) counts the similarities of all pairs of sentences inside a chunk, each less the mean
     of the document: pairs that are more alike than that want to be together, and others on either side of a cut. The idea of
     an exact objective over sentence similarities is from Chroma's ClusterSemanticChunker (Smith and Troynikov 2024). `target`:
-    as in `optimal`. Time grows with the sentences times those in one chunk.
+    as in `optimal`, but small chunks cost more (`deviation`, `even`): meaning alone would make many of one sentence, and some
+    very large ones. Time grows with the sentences times those in one chunk.
     """
 
     target: float = 0.7
@@ -46,5 +47,5 @@ class Clusters:
         def meaning(first: Sequence[int]) -> Iterator[Costs]:
             return (self.weight * sparse for sparse in sparseness(vectors, first))
 
-        groups = cheapest(units, PRICES[np.array(strength, np.int64)], budget, self.target, meaning)
+        groups = cheapest(units, PRICES[np.array(strength, np.int64)], budget, self.target, meaning, even=True)
         return pieces(doc.text, units, groups, budget)

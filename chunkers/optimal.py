@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import ClassVar, TypeAlias
@@ -22,12 +22,15 @@ Extra: TypeAlias = Callable[[Sequence[int]], Iterable[Costs]]
 
 FORCED, SENTENCE, LINE, BREAK = range(4)  # how strong a seam is
 PRICES = np.array([1.5, 0.5, 0.2, 0.0])  # of a cut there, where missing the size target by 100% costs 1
+SMALL = 1.0  # of a chunk far below the target, where those count as much as far larger ones
 OVER = 1e6  # of a unit that alone is over the limit: nothing else is as bad
 CRUMB = 15  # a "sentence" of fewer characters (`1.`, `e.g.`) belongs to the next one
 PART = 0.4  # a sentence above this share of a chunk may be cut inside
 NEAR = 40  # characters around an even cut in which white space or, better, the end of a clause is looked for
 
 LINES = re.compile(r"\n\s*")
+# Ends of sentences inside quotes and brackets, which the segmenter takes for one sentence; `so . Then` is how corpora write.
+ENDS = re.compile(r"""(?:\b[a-z]{2,}|(?<=[\s)\]”"’%]))[.!?]["'”’)\]]*\s+(?=["'“‘(\[]*[ \t]?[A-Z])""")
 CLAUSE = re.compile(r"[;:,|、，；：]\s*")
 WHITE = re.compile(r"\s+")
 # A heading where no parser named any: `# Title`, `= Title =` as in wikis and AsciiDoc, `= = Title = =` as in WikiText.
@@ -76,10 +79,20 @@ def parts(doc: Document, budget: Budget, language: str = "en") -> tuple[list[Spa
     small: list[Span] = []
     strong: list[int] = []
     for unit, seam, size in zip(units, strength, (ends - starts).tolist(), strict=True):
-        found = [unit] if size <= most else _divided(doc.text, unit, -(-size // most), budget)
-        small += found
-        strong += [seam] + [FORCED] * (len(found) - 1)
+        found = [(unit, seam)] if size <= most else [*_sentences(doc.text, unit, seam, most, budget)]
+        small += [part for part, _ in found]
+        strong += [how for _, how in found]
     return small, strong
+
+
+def _sentences(text: str, unit: Span, seam: int, most: int, budget: Budget) -> Iterator[tuple[Span, int]]:
+    """What an over-long unit is made of, each at most about `most`, and how strong the seam in front of it is."""
+    for sentence in between(text, (m.end() for m in ENDS.finditer(text, *unit)), unit):
+        size = budget.size(sentence)
+        for part in [sentence] if size <= most else _divided(text, sentence, -(-size // most), budget):
+            yield part, seam
+            seam = FORCED
+        seam = SENTENCE
 
 
 def marks(doc: Document, language: str) -> dict[int, int]:
@@ -136,18 +149,19 @@ def _divided(text: str, unit: Span, n: int, budget: Budget) -> list[Span]:
 
 
 def cheapest(
-    units: Sequence[Span], prices: Costs, budget: Budget, target: float, extra: Extra | None = None
+    units: Sequence[Span], prices: Costs, budget: Budget, target: float, extra: Extra | None = None, *, even: bool = False
 ) -> list[tuple[int, int]]:
     """The grouping of least cost, as half-open ranges of units. A unit over the limit stays alone.
 
     `prices`: of a cut in front of each unit. `extra`: what else groups cost; it is given the first unit that each unit can be
     in a group with, and gives for each unit as the last one the costs with every first one from there on. `target` 0: no size
-    costs more than another. Exact: each unit is tried as the last of a group with all first ones that fit.
+    costs more than another; `even`: see `deviation`. Exact: each unit is tried as the last of a group with all first ones that
+    fit.
     """
     starts, ends = budget.indices(units).T
     limit = max(1, budget.fill)
     context = budget.limit - budget.rooms(units)
-    cost = deviation(limit, int(context.max(initial=0)), target)
+    cost = deviation(limit, int(context.max(initial=0)), target, even=even)
     first = np.minimum(starts.searchsorted(ends - limit), np.arange(len(units))).tolist()
     base = starts - context
     back: list[int] = []
@@ -172,11 +186,17 @@ def cheapest(
     return groups[::-1]
 
 
-def deviation(limit: int, context: int, target: float) -> Costs:
-    """What a chunk of each size costs: (limit + context + 2,); infinite above the limit, nothing where there is no target."""
+def deviation(limit: int, context: int, target: float, *, even: bool = False) -> Costs:
+    """What a chunk of each size costs: (limit + context + 2,); infinite above the limit, nothing where there is no target.
+
+    A small chunk costs next to nothing; with `even` half the target costs as much as twice, 0.5, and nothing small more than
+    `SMALL`, which is less than a cut inside a sentence.
+    """
     size = np.arange(limit + context + 2)
     if not target:
         return np.where(size > limit, np.inf, 0.0)
     goal = max(1.0, target * limit)
-    off = (size - goal) / goal
-    return np.where(size > limit, np.inf, off**2 * np.minimum(1, size / goal))
+    share = np.maximum(1, size) / goal
+    off = (share - 1) ** 2
+    cost = np.minimum(off / share, np.where(share < 1, SMALL, np.inf)) if even else off * np.minimum(1, share)
+    return np.where(size > limit, np.inf, cost)

@@ -20,9 +20,11 @@ from chunkmill.chunkers.errors import ConfigError, DocumentError
 from chunkmill.chunkers.finish import Chunk
 from chunkmill.chunkers.seams import sentences
 from chunkmill.jobs import metrics, ranking, rows
+from chunkmill.jobs.charts import counted_in
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.metrics import BUDGETS, Interval, Values
 from chunkmill.jobs.oracle import oracle
+from chunkmill.jobs.pages import counted
 from chunkmill.jobs.questions import Lost, Placed, Question, place
 from chunkmill.jobs.ranking import Chunks, Mode, Queries, family, flat, order
 from chunkmill.jobs.readers import Corpus, Parsed, Reader, Readers, Say
@@ -41,13 +43,14 @@ class Contender(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A corpus in chunks. `spans`: (n, 2) on the axis; `owners`: the document of each; `asked`: texts that the strategy had the
-    model read.
+    """A corpus in chunks. `spans`: (m, 2) on the axis; `holders`: (m,) the chunk that each span is of, ascending: one that is
+    gathered has several; `owners`: the document of each chunk; `asked`: texts that the strategy had the model read.
     """
 
     outcomes: list[list[Chunk] | DocumentError]
     chunks: list[Chunk]
     spans: Offsets
+    holders: Offsets
     owners: Offsets
     asked: set[str]
     seconds: float
@@ -65,7 +68,8 @@ class Cut(NamedTuple):
     @property
     def lengths(self) -> Offsets:
         """The characters of each chunk."""
-        found: Offsets = self.spans[:, 1] - self.spans[:, 0]
+        found = np.zeros(len(self.chunks), np.int64)
+        np.add.at(found, self.holders, self.spans[:, 1] - self.spans[:, 0])
         return found
 
     @property
@@ -73,9 +77,25 @@ class Cut(NamedTuple):
         """Documents that could not be cut."""
         return sum(isinstance(outcome, DocumentError) for outcome in self.outcomes)
 
+    @property
+    def lines(self) -> Offsets:
+        """What `Chunks.lines` says."""
+        levels = np.array([c.level for c in self.chunks])
+        found: Offsets = self.owners * (levels.max() + 1) + levels
+        return found
+
     def take(self, at: Offsets) -> Cut:
         """Some of the chunks."""
-        return self._replace(chunks=[self.chunks[i] for i in at.tolist()], spans=self.spans[at], owners=self.owners[at])
+        numbers = np.repeat(np.arange(len(at)), [len(self.chunks[i].ranges) for i in at])
+        chunks = [self.chunks[i] for i in at.tolist()]
+        return self._replace(
+            chunks=chunks, spans=np.array(self.held(at)).reshape(-1, 2), holders=numbers, owners=self.owners[at]
+        )
+
+    def held(self, at: Offsets) -> list[Span]:
+        """What some of the chunks hold, on the axis."""
+        first, last = (self.holders.searchsorted(at, side) for side in ("left", "right"))
+        return [Span(*self.spans[i].tolist()) for a, b in zip(first, last, strict=True) for i in range(a, b)]
 
 
 @dataclass(slots=True)
@@ -85,12 +105,17 @@ class Result:
     name: str
     search: str
     values: dict[str, Values]
-    sizes: Offsets  # tokens of each chunk
+    sizes: Offsets  # of each chunk, in `unit`
     lengths: Offsets  # characters of each chunk
     tokens: int  # that the model read for it
     seconds: float  # cutting, and those tokens at the pace of this run
     failed: int  # documents that could not be cut
     settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """What its sizes are counted in."""
+        return counted_in(self.settings["chunk"]["unit"])
 
     @property
     def label(self) -> str:
@@ -141,6 +166,9 @@ def evaluate(
     Raises ConfigError where nothing can be compared; what can't be scored is in the result.
     """
     chosen = {name: ranking.mode(name) for name in modes}
+    vectors = any(mode.vectors for mode in chosen.values())
+    if blind := [c.name for c in contenders if vectors and not c.job.embed]:
+        raise ConfigError(f"{blind[0]} makes no vectors, and the search needs them; give it a model, or --search words")
     corpora = Parsed(leave_out, say)
     asked, lost = placed(questions, [corpora.of(c.job) for c in contenders])
     if not asked:
@@ -148,7 +176,7 @@ def evaluate(
     readers = Readers(say)
     results: list[Result] = []
     for contender, gold in zip(contenders, zip(*asked, strict=True), strict=True):
-        job, vectors = contender.job, any(mode.vectors for mode in chosen.values())
+        job = contender.job
         reader = readers.of(job) if job.embed and (vectors or Embed in job.chunking.needs) else None
         results += compared(contender, corpora.of(job), gold, chosen, reader, k, say)
     for result in results:
@@ -192,15 +220,13 @@ def compared(
 ) -> Iterator[Result]:
     """One contender under each kind of search."""
     name, job = contender
-    if not reader and any(mode.vectors for mode in modes.values()):
-        raise ConfigError(f"{name} makes no vectors, and the search needs them; give it a model, or --search words")
     say(f"cutting: {name}")
     done = cut(job, corpus, reader)
     found, stored = searched(job, corpus, done, reader, [*modes.values()])
     texts = [g.text for g in gold]
     queries = Queries(texts, reader.queries(texts) if reader else np.empty((0, 0), np.float32))
     for label, mode in modes.items():
-        say(f"asking {len(gold):,} questions: {name}, {label}")
+        say(f"asking {counted(len(gold), 'question')}: {name}, {label}")
         chunks = done if found.held is None else done.take(found.held)
         values = scored(ranked(mode, found, queries), chunks, gold, corpus, k)
         read = done.asked | (stored if mode.parts else done.texts if mode.vectors else set())
@@ -225,12 +251,14 @@ def cut(job: Job, corpus: Corpus, reader: Reader | None) -> Cut:
     good = [[] if isinstance(found, DocumentError) else found for found in outcomes]
     owners = np.repeat(np.arange(len(good)), [len(found) for found in good])
     chunks = [*chain.from_iterable(good)]
-    spans = np.array([(c.start, c.end) for c in chunks], np.int64).reshape(-1, 2) + corpus.begins[owners][:, None]
+    holders = np.repeat(np.arange(len(chunks)), [len(c.ranges) for c in chunks])
+    ranges = np.array([*chain.from_iterable(c.ranges for c in chunks)], np.int64).reshape(-1, 2)
+    spans = ranges + corpus.begins[owners[holders]][:, None]
     if not chunks:
         raise ConfigError(
             f"{job.chunk.strategy} gave no chunks: {next((o for o in outcomes if isinstance(o, DocumentError)), '')}"
         )
-    return Cut(outcomes, chunks, spans, owners, asked, seconds)
+    return Cut(outcomes, chunks, spans, holders, owners, asked, seconds)
 
 
 def searched(job: Job, corpus: Corpus, done: Cut, reader: Reader | None, modes: Sequence[Mode]) -> tuple[Chunks, set[str]]:
@@ -239,7 +267,7 @@ def searched(job: Job, corpus: Corpus, done: Cut, reader: Reader | None, modes: 
     if not reader or not any(mode.vectors for mode in modes):
         return flat(texts, np.empty((len(texts), 0), np.float32)), set()
     late = reader.embed_as.pooling == "late"
-    found = flat(texts, reader.late(rows.recut(corpus.batch, done.outcomes)) if late else reader.embed(texts))
+    found = flat(texts, reader.late(rows.recut(corpus.batch, done.outcomes)) if late else reader.embed(texts), done.lines)
     if not any(mode.parts for mode in modes):
         return found, set()
     if max(c.level for c in done.chunks):
@@ -274,10 +302,9 @@ def _scores(best: Offsets, chunks: Cut, asked: Placed, corpus: Corpus, k: int) -
     scores: dict[str, float] = {}
     if asked.gold:
         gold = [Span(s.start + int(corpus.begins[doc]), s.end + int(corpus.begins[doc])) for doc, s in asked.gold]
-        ranking = [Span(a, b) for a, b in chunks.spans[best[:DEEP]].tolist()]
-        found = ranking[:k]
+        ranking, found = chunks.held(best[:DEEP]), chunks.held(best[:k])
         scores |= {f"recall@{k}": metrics.recall(gold, found), "precision": metrics.precision(gold, found)}
-        scores |= {"iou": metrics.iou(gold, found), "omega": metrics.omega(gold, chunks.spans)}
+        scores |= {"iou": metrics.iou(gold, found), "omega": metrics.omega(gold, chunks.spans, chunks.holders)}
         scores |= {f"within {n}": metrics.recall_within(gold, ranking, n) for n in BUDGETS}
         scores["context"] = float(metrics.length(found))
     if asked.relevant:

@@ -1,5 +1,7 @@
 """Which chunks answer a question best: by vectors, by the vectors of their sentences too, by words, or by all of them.
 
+Every way but plain vectors and plain words also looks at what stands around a chunk.
+
 Used by `search` and by `eval`. Exact, over everything: to look at what comes back and to compare, not to serve.
 """
 
@@ -20,6 +22,9 @@ Scores: TypeAlias = npt.NDArray[np.floating]  # (questions, chunks)
 
 K1, B = 1.2, 0.75  # as in Lucene
 WORDS_WEIGHT = 0.4  # of BM25's z-score beside that of the vectors (NUMBERS.md)
+# How many chunks on either side lend a chunk some of their score, and how much (README, "Measured").
+AROUND, LENT = 2, 0.125
+RUNS = 3  # sentences in a row that are compared as one, at the most
 # Words; where none are written apart (CJK) each character.
 CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 WORD = re.compile(rf"[{CJK}]|[^\W_{CJK}]+")
@@ -30,6 +35,7 @@ class Chunks(NamedTuple):
 
     `parts`: vectors of what they are made of, (m, dim), at least one for each chunk, in order; `firsts`: (n,), where those of
     each chunk begin. `held`: which of a larger set these chunks are, if they are not all of it; `leaves`: which its parts are.
+    `lines`: (n,), of each chunk a number for its document and its level there; those with one number are in reading order.
     """
 
     texts: Sequence[str]
@@ -38,11 +44,12 @@ class Chunks(NamedTuple):
     firsts: Offsets
     held: Offsets | None = None
     leaves: Offsets | None = None
+    lines: Offsets | None = None
 
 
-def flat(texts: Sequence[str], vectors: Vectors) -> Chunks:
+def flat(texts: Sequence[str], vectors: Vectors, lines: Offsets | None = None) -> Chunks:
     """Chunks without parts: each is its own."""
-    return Chunks(texts, vectors, vectors, np.arange(len(texts)))
+    return Chunks(texts, vectors, vectors, np.arange(len(texts)), lines=lines)
 
 
 def family(chunks: Chunks, ids: Sequence[str], parents: Sequence[str | None]) -> Chunks:
@@ -57,7 +64,8 @@ def family(chunks: Chunks, ids: Sequence[str], parents: Sequence[str | None]) ->
     by_owner = np.argsort(owners, kind="stable")
     held, firsts = np.unique(owners[by_owner], return_index=True)
     texts = [chunks.texts[i] for i in held.tolist()]
-    return Chunks(texts, chunks.vectors[held], chunks.vectors[leaves[by_owner]], firsts, held, leaves[by_owner])
+    lines = None if chunks.lines is None else chunks.lines[held]
+    return Chunks(texts, chunks.vectors[held], chunks.vectors[leaves[by_owner]], firsts, held, leaves[by_owner], lines)
 
 
 class Queries(NamedTuple):
@@ -73,10 +81,38 @@ def by_vectors(chunks: Chunks, queries: Queries) -> Scores:
     return found
 
 
+def with_sentences(chunks: Chunks, queries: Queries) -> Scores:
+    """The cosine of the chunk, and those of the best one, two and three sentences in a row that it has a part in, added up."""
+    return by_vectors(chunks, queries) + sum(best_run(chunks, queries, n) for n in range(1, RUNS + 1))
+
+
+def best_run(chunks: Chunks, queries: Queries, n: int) -> Scores:
+    """The cosine of the best `n` parts in a row of which the chunk holds one; there are fewer where a document ends.
+
+    The vector of a run is the sum of theirs. Where nothing is said of documents, runs stay inside their chunks.
+    """
+    sizes = np.diff(chunks.firsts, append=len(chunks.parts))
+    lines = np.arange(len(sizes)) if chunks.lines is None else chunks.lines
+    by_line = np.argsort(lines, kind="stable")
+    firsts = np.cumsum(sizes[by_line]) - sizes[by_line]
+    owner = np.repeat(by_line, sizes[by_line])
+    part = np.arange(len(owner)) - np.repeat(firsts - chunks.firsts[by_line], sizes[by_line])
+    same = [lines[owner[far:]] == lines[owner[: len(owner) - far]] for far in range(n)]
+    runs = chunks.parts[part]
+    for far in range(1, n):
+        runs[:-far] += chunks.parts[part[far:]] * same[far][:, None]
+    of_runs = queries.vectors @ (runs / np.linalg.norm(runs, axis=1, keepdims=True)).T
+    best = of_runs.copy()
+    for far in range(1, n):
+        best[:, far:] = np.maximum(best[:, far:], np.where(same[far], of_runs[:, :-far], -np.inf))
+    found = np.empty((len(queries.vectors), len(sizes)), best.dtype)
+    found[:, by_line] = np.maximum.reduceat(best, firsts, axis=1)
+    return found
+
+
 def by_sentences(chunks: Chunks, queries: Queries) -> Scores:
-    """The cosine of the chunk and that of its best sentence, added up."""
-    best = np.maximum.reduceat(queries.vectors @ chunks.parts.T, chunks.firsts, axis=1)
-    return by_vectors(chunks, queries) + best
+    """The chunk, its best sentences, and what stands around."""
+    return around(chunks, with_sentences(chunks, queries))
 
 
 def by_words(chunks: Chunks, queries: Queries) -> Scores:
@@ -86,13 +122,33 @@ def by_words(chunks: Chunks, queries: Queries) -> Scores:
 
 
 def hybrid(chunks: Chunks, queries: Queries) -> Scores:
-    """Vectors and words: the sum of z-scores over all chunks, those of the words at `WORDS_WEIGHT`."""
-    return standard(by_vectors(chunks, queries)) + WORDS_WEIGHT * standard(by_words(chunks, queries))
+    """Vectors and words: the sum of z-scores over all chunks, those of the words at `WORDS_WEIGHT`; and what stands around."""
+    return around(chunks, standard(by_vectors(chunks, queries)) + WORDS_WEIGHT * standard(by_words(chunks, queries)))
 
 
 def full(chunks: Chunks, queries: Queries) -> Scores:
-    """`hybrid` with the best sentence beside the chunk."""
-    return standard(by_sentences(chunks, queries)) + WORDS_WEIGHT * standard(by_words(chunks, queries))
+    """`hybrid` with the best sentences beside the chunk."""
+    return around(chunks, standard(with_sentences(chunks, queries)) + WORDS_WEIGHT * standard(by_words(chunks, queries)))
+
+
+def around(chunks: Chunks, scores: Scores) -> Scores:
+    """The scores, and a part of those of the neighbours in the same document: an answer stands where the subject is its own.
+
+    Of a neighbour counts what it has above the mean of all, so that a chunk loses nothing by standing alone.
+    """
+    if chunks.lines is None:
+        return scores
+    by_line = np.argsort(chunks.lines, kind="stable")
+    lines = chunks.lines[by_line]
+    above = (scores - scores.mean(axis=1, keepdims=True))[:, by_line]
+    lent = np.zeros_like(above)
+    for far in range(1, AROUND + 1):
+        same = lines[far:] == lines[:-far]
+        lent[:, far:] += above[:, :-far] * same
+        lent[:, :-far] += above[:, far:] * same
+    found = scores.copy()
+    found[:, by_line] += LENT * lent
+    return found
 
 
 class Mode(NamedTuple):
@@ -118,7 +174,8 @@ def of_parents(mode: Mode, chunks: Chunks, parents: Chunks, queries: Queries) ->
     A parent has that of its best leaf, or by a mode that reads parts its own.
     """
     assert parents.leaves is not None
-    leaves = flat([chunks.texts[i] for i in parents.leaves.tolist()], chunks.vectors[parents.leaves])
+    lines = None if chunks.lines is None else chunks.lines[parents.leaves]
+    leaves = flat([chunks.texts[i] for i in parents.leaves.tolist()], chunks.vectors[parents.leaves], lines)
     of_leaves = mode.scores(leaves, queries)
     best = mode.scores(parents, queries) if mode.parts else np.maximum.reduceat(of_leaves, parents.firsts, axis=1)
     return best, of_leaves

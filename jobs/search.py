@@ -50,7 +50,8 @@ class Hit(NamedTuple):
 
 
 def search(dataset: str, query: str, k: int = 5, mode: str = "vectors", *, parents: bool = False) -> list[Hit]:
-    """The k chunks nearest to the query, best first, by every vector of the dataset. `mode`: one of `ranking.MODES`.
+    """The k chunks nearest to the query, best first, by every vector of the dataset. `mode`: one of `ranking.MODES`; by
+    `words` those that hold none are not found.
 
     `parents`: of a hierarchy the k chunks that hold the best leaves, each once, however many of its leaves are near; a leaf
     without a parent is its own.
@@ -58,7 +59,7 @@ def search(dataset: str, query: str, k: int = 5, mode: str = "vectors", *, paren
     Raises ConfigError where there is no dataset, no vectors, or vectors of more than one model.
     """
     if table.version(dataset, "chunks") is None:
-        raise ConfigError(f"there is no dataset at {dataset!r}; make one with: chunkmill run INPUT {dataset}")
+        raise table.absent(dataset)
     if not query.strip():
         raise ConfigError("the query is empty; say what to look for")
     chosen = ranking.mode(mode)
@@ -86,6 +87,7 @@ def ranked(dataset: str, query: str, vector: Vectors, k: int, mode: ranking.Mode
     )
     scores, of_leaves = ranking.of_parents(mode, chunks, whole, queries) if parents else (mode.scores(whole, queries), None)
     best = ranking.order(scores)[0][:k]
+    best = best if mode.vectors else best[scores[0][best] > 0]
     rows = found.select(SHOWN).take(best if whole.held is None else whole.held[best]).to_pylist()
     hits = [_hit(float(score), row) for score, row in zip(scores[0][best], rows, strict=True)]
     if of_leaves is None:
@@ -94,14 +96,16 @@ def ranked(dataset: str, query: str, vector: Vectors, k: int, mode: ranking.Mode
 
 
 def _read(dataset: str, mode: ranking.Mode) -> tuple[pa.Table, ranking.Chunks]:
-    """All chunks that the mode can find, by their ids."""
-    found = table.read(dataset, "chunks", [*SHOWN, "context", *(["vector"] if mode.vectors else [])])
-    found = (found.filter(found["vector"].is_valid()) if mode.vectors else found).sort_by("chunk_id")
+    """All chunks that the mode can find, in reading order."""
+    found = table.read(dataset, "chunks", [*SHOWN, "doc_id", "level", "context", *(["vector"] if mode.vectors else [])])
+    found = found.filter(found["vector"].is_valid()) if mode.vectors else found
+    found = found.sort_by([(name, "ascending") for name in ("doc_id", "level", "start", "chunk_id")])
     vectors = np.empty((len(found), 0), np.float32)
     if mode.vectors and len(found):
         vectors = found["vector"].combine_chunks().flatten().to_numpy().reshape(len(found), -1)
     texts = [f"{context}\n{text}" for context, text in zip(*(found[c].to_pylist() for c in ("context", "text")), strict=True)]
-    return found, ranking.flat(texts, vectors)
+    documents, levels = np.unique(found["doc_id"].to_numpy(), return_inverse=True)[1], found["level"].to_numpy()
+    return found, ranking.flat(texts, vectors, documents * (levels.max(initial=0) + 1) + levels)
 
 
 def _leaves(found: pa.Table, parents: ranking.Chunks, scores: ranking.Scores, at: int) -> tuple[Leaf, ...]:
@@ -137,7 +141,10 @@ def _embedder(dataset: str) -> EmbedSettings:
         raise ConfigError(f"{dataset} holds no chunks; there is nothing to search")
     described = {row["embedder"]: recipes.load(dataset, row["recipe"])["embed"] for row in used if row["embedder"]}
     if not described:
-        raise ConfigError(f"{dataset} holds no vectors: it was made without embedding; run again without --no-embed")
+        raise ConfigError(
+            f"{dataset} holds no vectors: it was made without embedding. Search it with --mode words, or run its job with an "
+            "embedding model"
+        )
     if len(described) > 1:
         names = ", ".join(sorted(f"{known['model']} ({embedder})" for embedder, known in described.items()))
         raise ConfigError(f"{dataset} holds vectors of several models or settings ({names}): run one job over all")

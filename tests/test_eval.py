@@ -55,6 +55,7 @@ def test_omega_takes_every_chunk_that_touches_the_answer_even_one_that_ends_wher
     assert metrics.omega(spans((10, 15)), chunks) == 5 / 20
     assert metrics.omega(spans((11, 15)), chunks) == 4 / 10
     assert metrics.omega(spans((32, 35)), chunks) == 0
+    assert metrics.omega(spans((11, 15)), chunks, np.array([0, 1, 2, 1])) == 4 / 20, "all that a gathered chunk holds counts"
 
 
 def test_a_budget_pays_for_each_character_once_and_cuts_the_last_chunk():
@@ -133,7 +134,15 @@ def test_all_measures_equal_the_reference_on_its_corpora(reference, overlap, k):
     docs = [Document(name, f"/c/{name}.md", texts[name]) for name in names]
     corpus = Corpus(docs, metrics.axis([len(d.text) for d in docs]), {}, None)
     owners = np.array([names.index(n) for n, _, _ in places])
-    cut = Cut([], [], np.array([(s, e) for _, s, e in places]) + corpus.begins[owners][:, None], owners, set(), 0.0)
+    cut = Cut(
+        [],
+        [],
+        np.array([(s, e) for _, s, e in places]) + corpus.begins[owners][:, None],
+        np.arange(len(places)),
+        owners,
+        set(),
+        0.0,
+    )
     gold = [Placed(q["q"], tuple((names.index(q["corpus"]), Span(*r)) for r in q["refs"]), {}) for q in asked]
     found = ranking.flat(["" for _ in places], vectors)
     order = evaluate.ranked(ranking.MODES["vectors"], found, ranking.Queries([q["q"] for q in asked], wanted))
@@ -205,6 +214,49 @@ def test_the_hybrid_adds_standard_scores_and_a_row_of_equals_says_nothing():
     assert ranking.standard(np.array([[1.0, 3.0], [2.0, 2.0]])).tolist() == [[-1, 1], [0, 0]]
 
 
+def test_a_chunk_borrows_from_two_neighbours_on_either_side_in_the_same_document():
+    lines = np.array([0, 7, 0, 0, 7, 0])
+    above = np.array([6.0, -2, -2, -2, -2, 2])
+    chunks = ranking.flat([""] * 6, np.empty((6, 0), np.float32), lines)
+
+    found = ranking.around(chunks, above[None] + 5)
+
+    lent = [-2 - 2, -2, 6 - 2 + 2, 6 - 2 + 2, -2, -2 - 2]
+    assert found.tolist() == (above + 5 + 0.125 * np.array(lent))[None].tolist()
+
+
+def test_sentences_in_a_row_count_for_each_chunk_that_holds_one_and_never_over_the_end_of_a_document():
+    parts = unit((1, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 0), (1, 0, 0))
+    query = ranking.Queries(["q"], unit((1, 1, 0)))
+    chunks = ranking.Chunks(["c", "a", "x"], parts[:3], parts, np.array([0, 1, 3]), lines=np.array([1, 1, 0]))
+
+    def score(n):
+        return ranking.best_run(chunks, query, n)[0]
+
+    half = 0.5**0.5
+    assert score(1) == pytest.approx([half, half, half])
+    assert score(2) == pytest.approx([0.5, half, 1.0])
+    assert score(3) == pytest.approx([2 / 6**0.5, 2 / 6**0.5, 1.0])
+    assert ranking.best_run(chunks._replace(lines=None), query, 3)[0] == pytest.approx([half, half, 1.0])
+
+
+@pytest.mark.parametrize(("name", "moved"), [("vectors", 0), ("words", 0), ("sentences", 1), ("hybrid", 1), ("full", 1)])
+def test_what_stands_around_counts_where_ways_are_added_up(name, moved):
+    texts, vectors = ["a b", "b", "c", "c"], unit((1, 0), (0, 1), (1, 2), (1, 2))
+    queries = ranking.Queries(["a"], unit((1, 0)))
+    apart, near = (ranking.flat(texts, vectors, np.arange(4) * far) for far in (1, 0))
+
+    change = ranking.mode(name).scores(near, queries) - ranking.mode(name).scores(apart, queries)
+
+    assert np.abs(change).max() > 0.01 if moved else not change.any()
+
+
+def test_a_chunk_alone_has_no_neighbours():
+    chunks = ranking.flat(["a"], unit((1, 0)), np.array([0]))
+
+    assert ranking.around(chunks, np.array([[3.0]])).tolist() == [[3.0]]
+
+
 def test_an_unknown_search_names_the_known_ones():
     with pytest.raises(ConfigError, match=r"vectros.*did you mean 'vectors'"):
         ranking.mode("vectros")
@@ -259,21 +311,41 @@ def test_questions_are_read_from_json_lines(tmp_path):
     ]
 
 
+CSV = "question,references,corpus_id\n"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("q.csv", "question,answer\na,b\n", "no column references"),
-        ("q.csv", 'question,references,corpus_id\na,"[{}]",c\n', "line 2"),
-        ("q.jsonl", '{"question": "a", "excerpts": ["x"]}\n{"excerpts": ["x"]}\n', "line 2"),
+        ("q.csv", "question,answer\na,b\n", r"no column references \(its first line names 'question', 'answer'\)"),
+        ("q.csv", "question;references\na;[]\n", "names 'question;references'"),
+        ("q.csv", "", "it is empty"),
+        ("q.csv", CSV + 'a,"[{}]",c\n', r"line 2: the excerpt \{\} has no content; .*content"),
+        ("q.csv", CSV + "a,a passage,c\n", "line 2: 'a passage' is no JSON"),
+        ("q.csv", CSV + 'a,"{""content"": ""x""}",c\n', "references is .*, and no list"),
+        ("q.csv", CSV + 'a,"[{""content"": null}]",c\n', "has no content"),
+        ("q.csv", 'references,question\n"[{""content"": ""x""}]"\n', "line 2: there is no question"),
+        ("q.jsonl", '{"question": "a", "excerpts": ["x"]}\n{"excerpts": ["x"]}\n', "line 2: there is no question"),
+        ("q.jsonl", '{"question": null, "excerpts": ["x"]}\n', "there is no question"),
         ("q.jsonl", '{"question": "a"}\n', "neither excerpts nor documents"),
+        ("q.jsonl", '{"question": "a", "documents": {"d.md": 0}}\n', "neither excerpts nor documents"),
+        ("q.jsonl", '{"question": "a", "excerpts": "a passage"}\n', "excerpts is 'a passage', and no list"),
+        ("q.jsonl", '{"question": "a", "excerpts": [null]}\n', "the excerpt None has no text"),
+        ("q.jsonl", '{"question": "a", "excerpts": [{"text": "x", "start": -3}]}\n', "start is -3"),
+        ("q.jsonl", '{"question": "a", "documents": "d.md"}\n', "documents is 'd.md', and no list"),
+        ("q.jsonl", '{"question": "a", "documents": {"d.md": "much"}}\n', "the grade of 'd.md' is 'much'"),
+        ("q.jsonl", '[{"question": "a"}]\n', "is no question"),
+        ("q.jsonl", "question\n", r"line 1: 'question' is no JSON .*it must be JSON Lines"),
         ("q.jsonl", "\n", "holds no questions"),
     ],
 )
-def test_questions_that_cant_be_read_are_named_by_their_line(tmp_path, name, text, says):
+def test_questions_that_cant_be_read_are_named_by_their_line_in_words(tmp_path, name, text, says):
     (tmp_path / name).write_text(text)
 
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=says) as found:
         read(str(tmp_path / name))
+
+    assert "Error" not in str(found.value)
 
 
 def test_drafted_questions_hold_only_what_the_document_says():
@@ -359,6 +431,15 @@ def test_smaller_chunks_cost_fewer_characters_and_the_verdict_says_so(corpus):
     assert "precision-omega" in said
 
 
+def test_of_few_questions_it_is_said_once_that_they_are_too_few(corpus):
+    asked = read(str(corpus / "c" / "q.jsonl"))[:3]
+
+    found = evaluated(contenders(["fixed", "sentence", "paragraph"], base(corpus)), asked, modes=["words"])
+
+    assert len(found.comparisons) == 2
+    assert scorecard.verdicts(found) == ["3 questions can't tell which is better: take 20 or more."]
+
+
 def test_the_same_seed_gives_the_same_bounds(corpus):
     given, asked = ["sentence", "paragraph"], read(str(corpus / "c" / "q.jsonl"))
     runs = [evaluated(contenders(given, base(corpus, size=40)), asked, modes=["words"], seed=4) for _ in range(2)]
@@ -414,14 +495,60 @@ def test_a_wrong_contender_is_named(corpus, given, says):
         contenders(given, base(corpus))
 
 
-def test_vectors_without_a_model_are_refused(corpus):
+def test_vectors_without_a_model_are_refused_before_anything_is_parsed(corpus):
+    given, said = contenders(["fixed"], base(corpus)), []
+
     with pytest.raises(ConfigError, match="--search words"):
-        evaluated(contenders(["fixed"], base(corpus)), read(str(corpus / "c" / "q.jsonl")))
+        evaluated(given, read(str(corpus / "c" / "q.jsonl")), say=said.append)
+
+    assert not said
+
+
+def test_without_embedding_the_search_is_by_words(corpus):
+    done = CliRunner().invoke(app, ["eval", str(corpus / "c"), str(corpus / "c" / "q.jsonl"), "fixed", "--no-embed", "--json"])
+
+    (result,) = json.loads(done.stdout)["results"]
+    assert (result["search"], result["settings"]["embed"], result["tokens_embedded"]) == ("words", None, 0)
+
+
+@pytest.mark.parametrize("option", ["--html", "--csv"])
+def test_what_cant_be_written_is_told_before_the_work(corpus, option):
+    arguments = [str(corpus / "c"), str(corpus / "c" / "q.jsonl"), "fixed", "--no-embed", option]
+
+    done = CliRunner().invoke(app, ["eval", *arguments, str(corpus / "none" / "file")])
+    good = CliRunner().invoke(app, ["eval", *arguments[:-3], "nonsense", option, str(corpus / "file")])
+
+    assert "can't be written" in str(done.exception)
+    assert "parsing" not in done.stderr
+    assert "nonsense" in str(good.exception)
+    assert not (corpus / "file").exists()
+
+
+@pytest.mark.parametrize(("unit", "counted"), [("chars", "chars"), ("o200k_base", "tokens")])
+def test_sizes_are_in_the_unit_of_the_recipe_and_one_is_singular(corpus, unit, counted):
+    (corpus / "q[b].yaml").write_text(f"input: x\noutput: y\nembed: null\nchunk: {{unit: {unit}, size: 90, overlap: 0}}\n")
+    (corpus / "q.jsonl").write_text(
+        '{"question": "How long does lamp number 3 burn?", "excerpts": ["The lamp number 3 burns for 21 hours"]}\n'
+        '{"question": "Gone?", "documents": ["none.md"]}\n'
+    )
+
+    arguments = [str(corpus / "c"), str(corpus / "q.jsonl"), "--search", "words", "--include", "*.md"]
+
+    done = CliRunner().invoke(app, ["eval", *arguments, str(corpus / "q[b].yaml")])
+
+    lines = done.stdout.splitlines()
+    assert lines[1].startswith("q[b] · words ")
+    assert lines[2].startswith("1 question over 1 document; recall (r) ")
+    assert lines[2].endswith(f"size in {counted}, embedded in tokens")
+    assert lines[-2:] == [
+        "left out: 1 question, for want of 1 answer:",
+        "  no document is called 'none.md' (of 'Gone?')",
+    ]
 
 
 def test_questions_of_which_none_is_there_are_refused_with_the_reason(corpus):
     with pytest.raises(ConfigError, match="not verbatim"):
-        evaluated(contenders(["fixed"], base(corpus)), [Question("?", (Excerpt("nowhere at all"),))])
+        evaluated(contenders(["fixed"], base(corpus)), [Question("?", (Excerpt("nowhere at all"),))], modes=["words"])
 
 
 def test_only_questions_that_every_contender_has_the_documents_for_are_asked(corpus):
@@ -459,6 +586,27 @@ def test_a_language_model_drafts_questions_and_what_it_makes_up_is_left_out(corp
     assert all("burns" in q.excerpts[0].text for q in made)
     assert "not verbatim" in done.stderr
     assert CliRunner().invoke(app, ["eval", *arguments]).exception.args[0].endswith("new file")
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_what_was_drafted_is_told_as_json_and_nothing_makes_no_file(corpus, good):
+    reply = Reply(json.dumps({"question": "How long?", "excerpts": ["burns for 0 hours"]}) if good else "no")
+    (corpus / "c" / "0.txt").write_text("The lamp burns for 0 hours.")
+    target = corpus / "made.jsonl"
+    with served(lambda prompt, before: reply) as stub:
+        llm = f"llm: {{base_url: '{stub.url}', model: stub-1, concurrency: 1}}"
+        (corpus / "job.yaml").write_text(f"input: x\noutput: y\nembed: null\n{llm}\nrun: {{isolate: false}}\n")
+        arguments = [str(corpus / "c"), str(target), "--include", "0.txt", "--make-questions", "1", str(corpus / "job.yaml")]
+        environment = {"XDG_CACHE_HOME": str(corpus / "cache"), "OPENAI_API_KEY": "k"}
+        done = CliRunner().invoke(app, ["eval", *arguments, "--json"], env=environment)
+
+    assert target.exists() == good
+    if good:
+        assert json.loads(done.stdout) == {"output": str(target), "questions": 1, "refused": {}}
+        assert done.stderr.startswith("1 question in ")
+    else:
+        assert "no question could be drafted" in str(done.exception)
+        assert done.stderr == "1 answer of no use: not the JSON that was asked for\n"
 
 
 def test_drafting_without_a_language_model_says_what_is_missing(corpus):
