@@ -32,7 +32,7 @@ def changed(root: str, old: int, new: int, columns: Sequence[str] = ()) -> tuple
 def _known(root: str, version: int) -> int:
     newest = table.version(root, "chunks")
     if newest is None:
-        raise ConfigError(f"{root} holds no dataset")
+        raise table.absent(root)
     if not 0 <= version <= newest:
         raise ConfigError(f"{root} has no version {version}; it has 0 to {newest}; see `chunkmill runs {root}`")
     return version

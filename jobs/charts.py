@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkmill.jobs.pages import escape
+from chunkmill.jobs.pages import counted, escape
 
 WIDTH, HEIGHT, BELOW, ABOVE = 480, 150, 34, 14  # of a chart, in its own units
 BINS = 24
@@ -54,6 +54,11 @@ class Sizes(NamedTuple):
 NO_SIZES = Sizes(np.zeros(1, np.int64))
 
 
+def counted_in(unit: str) -> str:
+    """What the sizes of a job are counted in, by its `chunk.unit`: chars, words or tokens (of whatever encoding)."""
+    return unit if unit in ("chars", "words") else "tokens"
+
+
 class Bar(NamedTuple):
     """So many of sizes from `low` to `high`, both included."""
 
@@ -85,22 +90,25 @@ def rounded(width: float) -> int:
 
 
 def histogram(bars: Sequence[Bar], what: str, unit: str, limit: int = 0) -> str:
-    """A bar chart of how many `what` have which size; `limit` is drawn as a line. Bars of unequal width stand evenly."""
+    """A bar chart of how many of `what` (in the singular) have which size; `limit` is drawn as a line.
+
+    Bars of unequal width stand evenly.
+    """
     most = max((b.count for b in bars), default=0) or 1
     wide, tall = WIDTH / max(1, len(bars)), HEIGHT - BELOW - ABOVE
     drawn = "".join(_bar(b, i * wide, wide, tall * b.count / most, what, unit) for i, b in enumerate(bars))
-    label = f"How many {what} have which size in {unit}: " + "; ".join(f"{_range(b)}: {b.count:,}" for b in bars if b.count)
+    label = f"How many {what}s have which size in {unit}: " + "; ".join(f"{_range(b)}: {b.count:,}" for b in bars if b.count)
     return (
         f'<svg class=chart viewBox="0 0 {WIDTH} {HEIGHT}" role=img aria-label="{escape(label)}">{drawn}'
         f"<line class=axis x1=0 x2={WIDTH} y1={HEIGHT - BELOW} y2={HEIGHT - BELOW} />{_ticks(bars, wide)}"
-        f"<text x=0 y=10>{most:,} {escape(what)}</text><text x={WIDTH} y={HEIGHT - 4} text-anchor=end>{escape(unit)}</text>"
+        f"<text x=0 y=10>{counted(most, what)}</text><text x={WIDTH} y={HEIGHT - 4} text-anchor=end>{escape(unit)}</text>"
         f"{_line(bars, limit, wide)}</svg>"
     )
 
 
 def _bar(bar: Bar, x: float, wide: float, tall: float, what: str, unit: str) -> str:
     tall = max(tall, 1.5) if bar.count else 0
-    said = escape(f"{_range(bar)} {unit}: {bar.count:,} {what}")
+    said = escape(f"{_range(bar)} {unit}: {counted(bar.count, what)}")
     top = HEIGHT - BELOW - tall
     return (
         f"<rect class=bar x={x + wide * 0.06:.1f} y={top:.1f} width={wide * 0.88:.1f} height={tall:.1f} rx=1>"

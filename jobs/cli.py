@@ -17,6 +17,7 @@ from chunkmill import __version__
 from chunkmill.chunkers.errors import ChunkmillError, ConfigError
 from chunkmill.jobs import commands
 from chunkmill.jobs.completion import search_modes
+from chunkmill.jobs.pages import line, shown
 
 app = typer.Typer(
     name="chunkmill", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=True
@@ -100,7 +101,11 @@ def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many chunks.")] = 5,
     mode: Annotated[
-        str, typer.Option(help="Find by vectors, words, hybrid (both), sentences or full (all).", autocompletion=search_modes)
+        str,
+        typer.Option(
+            help="Find by vectors, words or hybrid (both); in a hierarchy by sentences (its leaves too) or full (all).",
+            autocompletion=search_modes,
+        ),
     ] = "vectors",
     parents: Annotated[
         bool, typer.Option("--parents", help="Of a hierarchy: find by the leaves, give the chunks that hold them.")
@@ -108,13 +113,14 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Show the chunks nearest to a query, by exact search over all of them."""
-    from chunkmill.jobs.pages import shown
     from chunkmill.jobs.search import search as found
 
     hits = found(dataset, query, k, mode, parents=parents)
     if as_json:
         print(json.dumps([h.as_json() for h in hits], ensure_ascii=False))
         return
+    if not hits:
+        print("nothing was found", file=sys.stderr)
     console = Console(width=None if sys.stdout.isatty() else 10_000)
     for hit in hits:
         place = [
@@ -122,8 +128,8 @@ def search(
             *([" > ".join(hit.heading_path)] if hit.heading_path else []),
             *([f"page {hit.page}"] if hit.page else []),
         ]
-        line = shown(f"{hit.score:.3f}  {'  ·  '.join(place)}")
-        console.print(line, style="bold", highlight=False, soft_wrap=True, markup=False)
+        head = line(f"{hit.score:.3f}  {'  ·  '.join(place)}")
+        console.print(head, style="bold", highlight=False, soft_wrap=True, markup=False)
         console.print(shown(shortened(hit.text)), highlight=False, markup=False)
         for leaf in hit.leaves[:1]:
             console.print(shown(f"found by: {shortened(leaf.text)}"), style="dim", highlight=False, markup=False)
@@ -132,8 +138,8 @@ def search(
 
 def shortened(text: str, most: int = 280) -> str:
     """The beginning of a text on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    words = " ".join(text.split())
+    return words if len(words) <= most else words[: most - 1] + "…"
 
 
 @app.command()
@@ -173,10 +179,10 @@ def reported() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        print(f"chunkmill: {error}", file=sys.stderr)
+        print(f"chunkmill: {shown(str(error))}", file=sys.stderr)
         sys.exit(2)
     except ChunkmillError as error:
-        print(f"chunkmill: {error}", file=sys.stderr)
+        print(f"chunkmill: {shown(str(error))}", file=sys.stderr)
         sys.exit(1)
 
 

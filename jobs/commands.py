@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.jobs.completion import strategy_names
 from chunkmill.jobs.evalcommand import evaluation
+from chunkmill.jobs.pages import counted
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Dataset = Annotated[str, typer.Argument(help="The output of a run.")]
@@ -22,21 +22,11 @@ Strategy = Annotated[str | None, typer.Option(help="How to cut; see `chunkmill s
 
 def runs(dataset: Dataset, as_json: Json = False) -> None:
     """List the runs of a dataset: when, what they did, which versions they made."""
-    from chunkmill.jobs.progress import duration
+    from chunkmill.jobs import report as reports
     from chunkmill.jobs.upkeep import history
 
     found = history(dataset)
-    if as_json:
-        print(json.dumps(found))
-        return
-    grid = Table("run", "version", "documents", "failed", "chunks", "took", box=None, pad_edge=False, header_style="bold")
-    for r in found:
-        statuses: dict[str, int] = r.get("statuses", {})
-        failed = sum(n for status, n in statuses.items() if status.startswith("failed"))
-        what = f"{r.get('documents', 0):,}" if "documents" in r else r.get("kind", "recovered")
-        took = duration(r["seconds"]) if "seconds" in r else ""
-        grid.add_row(r["run_id"], str(r["versions"].get("chunks", "")), what, f"{failed:,}", f"{r.get('chunks', 0):,}", took)
-    Console().print(grid, highlight=False)
+    print(json.dumps(found)) if as_json else reports.show_runs(found, Console())
 
 
 def diff(
@@ -57,7 +47,10 @@ def diff(
     added, removed = changed(dataset, old, new, columns)
     if output:
         parts = [part.add_column(0, "op", [[op] * len(part)]) for op, part in (("add", added), ("remove", removed))]
-        pq.write_table(pa.concat_tables(parts, promote_options="default"), output)
+        try:
+            pq.write_table(pa.concat_tables(parts, promote_options="default"), output)
+        except OSError as error:
+            raise ConfigError(f"--output {output!r} can't be written: {error}") from None
         print(f"{len(added):,} to add, {len(removed):,} to remove: {output}", file=sys.stderr)
         if as_json:
             print(json.dumps({"add": len(added), "remove": len(removed), "output": output}))
@@ -79,12 +72,10 @@ def compact(dataset: Dataset, as_json: Json = False) -> None:
     from chunkmill.jobs import upkeep
 
     counts = upkeep.compact(dataset)
-    if not counts:
-        raise ConfigError(f"{dataset} holds no dataset")
     if as_json:
         print(json.dumps({name: {"before": a, "after": b} for name, (a, b) in counts.items()}))
         return
-    print("; ".join(f"{name}: {a:,} files, now {b:,}" for name, (a, b) in counts.items()))
+    print("; ".join(f"{name}: {counted(a, 'file')}, now {b:,}" for name, (a, b) in counts.items()))
 
 
 def rollback(
@@ -176,7 +167,7 @@ def preview(
     if as_json:
         print(json.dumps(look.as_json(seen), ensure_ascii=False))
     elif html:
-        print(f"{len(seen):,} {'document' if len(seen) == 1 else 'documents'}: {html}", file=sys.stderr)
+        print(f"{counted(len(seen), 'document')}: {html}", file=sys.stderr)
     else:
         look.show(seen, chunks, Console())
     if all(cut.error for document in seen for cut in document.cuts):
@@ -199,7 +190,7 @@ def report(
     if as_json:
         print(json.dumps(reports.as_json(found), ensure_ascii=False))
     elif html:
-        print(f"{sum(found.statuses.values()):,} documents: {html}", file=sys.stderr)
+        print(f"{counted(sum(found.statuses.values()), 'document')}: {html}", file=sys.stderr)
     else:
         reports.show(found, Console())
 

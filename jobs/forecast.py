@@ -14,8 +14,9 @@ from chunkmill.io import runs
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.documents import accept, one
 from chunkmill.jobs.estimate import estimate
+from chunkmill.jobs.pages import counted, line, shown
 from chunkmill.jobs.plan import Plan, plan
-from chunkmill.jobs.progress import duration
+from chunkmill.jobs.progress import PLAIN, duration
 
 EXAMPLES = 3
 COUNTS = ("added", "changed", "retried", "unchanged", "gone")
@@ -47,10 +48,13 @@ def seconds(job: Job, size: int) -> float | None:
 def examples(todo: Plan) -> dict[str, list[str]]:
     """A few names of each kind."""
     known = pc.is_in(todo.todo["uri"], value_set=pc.unique(todo.superseded["source"]))
+    was, again = todo.superseded["source"], todo.todo["again"]
+    stays = pc.or_(pc.is_in(was, todo.todo["uri"]), pc.is_in(was, todo.adopted.sources))
     kinds = {
         "added": todo.todo["uri"].filter(pc.invert(known)),
-        "changed": todo.todo["uri"].filter(known),
-        "gone": pc.unique(todo.superseded["source"].filter(pc.invert(pc.is_in(todo.superseded["source"], todo.todo["uri"])))),
+        "changed": todo.todo["uri"].filter(pc.and_(known, pc.invert(again))),
+        "retried": todo.todo["uri"].filter(again),
+        "gone": pc.unique(was.filter(pc.invert(stays))),
     }
     return {kind: uris.slice(0, EXAMPLES).to_pylist() for kind, uris in kinds.items() if len(uris)}
 
@@ -80,17 +84,12 @@ def show(found: dict[str, Any], console: Console) -> None:
     if found["adopted"]:
         console.print(f"{found['adopted']:,} of them were finished by a run that died", highlight=False)
     for kind, uris in found["examples"].items():
-        console.print(
-            *(f"{'new' if kind == 'added' else kind}: {uri}" for uri in uris),
-            sep="\n",
-            highlight=False,
-            soft_wrap=True,
-            markup=False,
-        )
+        for uri in uris:
+            console.print(f"{'new' if kind == 'added' else kind}: {line(uri)}", **PLAIN)
     for choice in found["choices"]:
-        console.print(f"{choice['uri']}: {choice['why']}", highlight=False, soft_wrap=True, markup=False)
-    for line in asking(found["llm"]):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        console.print(f"{line(choice['uri'])}: {shown(choice['why'])}", **PLAIN)
+    for said in asking(found["llm"]):
+        console.print(said, **PLAIN)
     took = f"about {duration(found['seconds'])}, by the last run" if found["seconds"] is not None else "no earlier run to go by"
     console.print(f"{found['size_bytes']:,} bytes to read: {took}", highlight=False)
 
@@ -100,9 +99,9 @@ def asking(found: dict[str, Any]) -> Iterator[str]:
     if not found:
         return
     used = f"{found['tokens_in']:,} tokens in, {found['tokens_out']:,} out"
-    known = f"; {found['cached']:,} answers are known already" if found["cached"] else ""
+    known = f"; {counted(found['cached'], 'answer')} known already" if found["cached"] else ""
     cost = f"{found['cost']:,.4g} by llm.price_in and price_out"
-    yield f"about {found['calls']:,} calls of the language model ({used}), {cost}{known}"
+    yield f"about {counted(found['calls'], 'call')} of the language model ({used}), {cost}{known}"
     if found["max_spend"] is not None and found["cost"] > found["max_spend"]:
         yield f"that is more than llm.max_spend ({found['max_spend']:g}): the run would stop there, and the next go on"
     if found["least_minutes"]:

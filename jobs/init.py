@@ -24,7 +24,7 @@ from chunkmill.io.parsers.formats import extension, named
 from chunkmill.io.schema import LISTING
 from chunkmill.io.storage import locate
 from chunkmill.jobs import config
-from chunkmill.jobs.pages import shown
+from chunkmill.jobs.pages import counted, shown
 from chunkmill.jobs.plan import datasets
 from chunkmill.jobs.settings import DEFAULT_MODEL
 
@@ -174,7 +174,7 @@ def _valid(text: str) -> bool:
 
 
 def _lines(found: Look, output: str, path: str, *, embeds: bool) -> Iterator[str]:
-    yield f"# Made by `chunkmill init` from a look at {files(found.files)}. What is commented out is the default."
+    yield f"# Made by `chunkmill init` from a look at {counted(found.files, 'file')}. What is commented out is the default."
     yield f"# chunkmill preview FILE {quoted(path)}   how a file would be cut"
     yield f"# chunkmill plan {quoted(path)}           what a run would do"
     yield f"# chunkmill run {quoted(path)}"
@@ -195,9 +195,14 @@ def _lines(found: Look, output: str, path: str, *, embeds: bool) -> Iterator[str
 
 def _found(found: Look) -> Iterator[str]:
     for f in found.formats:
-        yield f"{f.name}: {files(f.files)}, {size(f.size)}, the largest {size(f.largest)}"
+        yield f"{f.name}: {counted(f.files, 'file')}, {size(f.size)}, the largest {size(f.largest)}"
     if found.unreadable:
-        yield f"{found.unreadable:,} can't be read now; a run records each of them with the reason"
+        yield unreadable(found)
+
+
+def unreadable(found: Look) -> str:
+    """That not everything could be looked at."""
+    return f"{found.unreadable:,} of the files and folders can't be read now: a run records the reason of each"
 
 
 def _patterns(found: Look) -> Iterator[str]:
@@ -250,11 +255,6 @@ def quoted(text: str) -> str:
     return text if plain else json.dumps(text)
 
 
-def files(number: int) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number:,} file{'' if number == 1 else 's'}"
-
-
 def size(number: int) -> str:
     """`1.2 MB`, as people say it."""
     value, units = float(number), iter(("bytes", "kB", "MB", "GB"))
@@ -289,6 +289,8 @@ def show(found: Look, path: str, missing: Sequence[str], console: Console) -> No
     for f in found.formats:
         grid.add_row(f.name, f"{f.files:,}", size(f.size), size(f.largest))
     console.print(grid, highlight=False)
+    if found.unreadable:
+        console.print(Text(unreadable(found)), soft_wrap=True)
     console.print(Text(f"wrote {shown(path)}: look at it, then run `chunkmill plan {shown(path)}`"), soft_wrap=True)
     for name in missing:
         console.print(Text(f'it needs: pip install "chunkmill[{name}]"'), soft_wrap=True)

@@ -56,6 +56,7 @@ p { margin: .4rem 0; }
 .card b { display: block; font-size: 1.45rem; line-height: 1.25; font-weight: 600; font-variant-numeric: tabular-nums; }
 .card span { color: var(--soft); font-size: .85rem; }
 .halves { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: .75rem; }
+.scroll + h3 { margin-top: 1.5rem; }
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: .6rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 caption { text-align: left; padding: .6rem .9rem 0; color: var(--soft); font-size: .85rem; }
@@ -96,6 +97,16 @@ def named(character: str) -> str:
 def shown(text: str) -> str:
     """The text with hidden characters as `⟨U+202E⟩`: for terminals, attributes and titles."""
     return HIDDEN.sub(lambda m: "\n" if m[0] == "\r\n" else f"⟨{named(m[0])}⟩", text)
+
+
+def line(name: str) -> str:
+    """The same of a name, which stays on its line."""
+    return shown(name).replace("\n", f"⟨{named(chr(10))}⟩")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 chunk`, `2,000 chunks`: for nouns whose plural ends in s."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def escape(text: object) -> str:

@@ -20,11 +20,12 @@ from chunkmill.io.corpus import list_sources
 from chunkmill.jobs import backends, config, documents
 from chunkmill.jobs.charts import NO_SIZES, Sizes
 from chunkmill.jobs.config import Job
-from chunkmill.jobs.pages import shown
+from chunkmill.jobs.pages import counted, line, shown
 from chunkmill.jobs.settings import DEFAULT_TOKENIZER
 
 COLOURS = ("cyan", "green", "yellow", "magenta")
 JOB_FILES = (".yaml", ".yml")
+EMPTY = "empty: there is no text in it, and so no chunk"
 
 
 class Cut(NamedTuple):
@@ -48,16 +49,19 @@ class Cut(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A document and the ways it was cut; `data` are the bytes of a source that is one document."""
+    """A document and the ways it was cut. `last`: of its source; `data` are the bytes of a source that is one document."""
 
     uri: str
     format: str
     cuts: Sequence[Cut]
+    last: bool = True
     data: bytes = b""
 
 
 def jobs(source: str, given: str | None, overrides: Mapping[str, Any], compare: str | None = None) -> list[Job]:
     """The job that a file is looked at with, and the one to compare it with: a job file, or another strategy in the first."""
+    if given and not given.endswith(JOB_FILES):
+        raise ConfigError(f"{given!r} is no job file ({JOB_FILES[0]}); preview looks at one file")
     over = {**overrides, "input": source, "output": f"{source}.chunks"}
     found = [_loaded(given, over)]
     if compare and compare.endswith(JOB_FILES):
@@ -88,7 +92,11 @@ def preview(source: str, jobs: Sequence[Job], most: int) -> list[Seen]:
     data = documents.read(row, jobs[0].run.max_file_bytes)
     cuts = [[*_cuts(row, data, job, most)] for job in jobs]
     whole = data if isinstance(data, bytes) and len(cuts[0]) == 1 else b""
-    return [Seen(found[0][0], found[0][1], [cut for _, _, cut in found], whole) for found in zip(*cuts, strict=False)]
+    return [_seen(*zip(*of_each, strict=True), whole) for of_each in zip(*cuts, strict=False)]
+
+
+def _seen(known: Sequence[Mapping[str, Any]], cuts: Sequence[Cut], data: bytes) -> Seen:
+    return Seen(known[0]["uri"], known[0]["format"], cuts, known[0]["last"], data)
 
 
 def _listed(source: str) -> dict[str, Any]:
@@ -99,11 +107,13 @@ def _listed(source: str) -> dict[str, Any]:
     return {**table.to_pylist()[0], "known": False, "known_hash": None, "ledger": None}
 
 
-def _cuts(source: documents.Source, data: bytes | DocumentError, job: Job, most: int) -> Iterator[tuple[str, str, Cut]]:
-    """Of each document its URI, its format, and how this job cuts it."""
+def _cuts(
+    source: documents.Source, data: bytes | DocumentError, job: Job, most: int
+) -> Iterator[tuple[Mapping[str, Any], Cut]]:
+    """Of each document what is known of it, and how this job cuts it."""
     asked = answers(job)
     for row in islice(documents.documents(source, data, job), most):
-        yield row.values["uri"], row.values["format"], cut(row.document, row.error, job, asked)
+        yield row.values, cut(row.document, row.error, job, asked)
 
 
 def cut(doc: Document | None, error: DocumentError | None, job: Job, answers: Answers) -> Cut:
@@ -144,13 +154,19 @@ def unit(job: Job) -> str:
     """What sizes are counted in."""
     if job.chunk.unit != "tokens":
         return job.chunk.unit if job.chunk.unit in ("chars", "words") else f"tokens of {job.chunk.unit}"
-    return f"tokens of {job.embed.model.rpartition('/')[2] if job.embed else DEFAULT_TOKENIZER}"
+    if not job.embed:
+        return f"tokens of {DEFAULT_TOKENIZER}"
+    found = backends.backend(job.embed.backend).unit(job.embed, job.model)  # a tokenizer's name, or the model that has its own
+    return f"tokens of {found if isinstance(found, str) else job.embed.model.rstrip('/').rpartition('/')[2]}"
 
 
 def repeated(leaves: Sequence[Chunk]) -> list[int]:
     """Of each chunk how many characters at its start the chunks before it hold too."""
     found, end = [], 0
     for c in leaves:
+        if c.spans:  # gathered from between the others
+            found.append(0)
+            continue
         found.append(max(0, min(end, c.end) - c.start))
         end = max(end, c.end)
     return found
@@ -159,7 +175,7 @@ def repeated(leaves: Sequence[Chunk]) -> list[int]:
 def facts(cut: Cut) -> dict[str, Any]:
     """The numbers of a cut."""
     leaves, twice = cut.leaves, sum(repeated(cut.leaves))
-    held = sum(c.end - c.start for c in leaves)
+    held = sum(end - start for c in leaves for start, end in c.ranges)
     sizes = cut.sizes.summary()
     return {
         **sizes,
@@ -178,7 +194,7 @@ def shared(a: Cut, b: Cut) -> int:
 
 def as_json(seen: Sequence[Seen]) -> list[dict[str, Any]]:
     """All of it, for machines."""
-    return [{"uri": s.uri, "format": s.format, "cuts": [_cut_json(cut) for cut in s.cuts]} for s in seen]
+    return [{"uri": s.uri, "format": s.format, "last": s.last, "cuts": [_cut_json(cut) for cut in s.cuts]} for s in seen]
 
 
 def _cut_json(cut: Cut) -> dict[str, Any]:
@@ -186,7 +202,7 @@ def _cut_json(cut: Cut) -> dict[str, Any]:
         "chunk": cut.job.chunk.model_dump(mode="json"),
         "unit": unit(cut.job),
         "characters": len(cut.doc.text),
-        "error": {"kind": cut.error.kind, "message": str(cut.error)} if cut.error else None,
+        "error": {"kind": cut.error.kind, "message": cut.error.message} if cut.error else None,
         "why": cut.why,
         "sizes": facts(cut),
         "chunks": [c._asdict() for c in cut.chunks],
@@ -198,11 +214,20 @@ def _cut_json(cut: Cut) -> dict[str, Any]:
 
 def show(seen: Sequence[Seen], most: int, console: Console) -> None:
     """The documents, and of each cut the first so many chunks in colour (0: all)."""
-    for s in seen:
-        console.print(Text(f"{shown(s.uri)}  ({s.format}, {len(s.cuts[0].doc.text):,} characters)", "bold"), soft_wrap=True)
+    for nth, s in enumerate(seen):
+        if nth:
+            console.print()
+        console.print(Text(f"{line(s.uri)}  ({s.format}, {len(s.cuts[0].doc.text):,} characters)", "bold"), soft_wrap=True)
         console.print(summary(s), highlight=False)
         for cut in s.cuts:
             _show_cut(cut, most, console)
+    if seen and not seen[-1].last:
+        console.print(Text(f"\n{more(len(seen))}", "dim"), soft_wrap=True)
+
+
+def more(documents: int) -> str:
+    """That a source holds more than these documents."""
+    return f"The source holds more than {counted(documents, 'document')}: --documents says how many are looked at."
 
 
 def summary(seen: Seen) -> Table:
@@ -210,8 +235,9 @@ def summary(seen: Seen) -> Table:
     grid = Table("cut", "chunks", "mean", "median", "min", "max", "repeated", box=None, pad_edge=False, header_style="bold")
     for cut in seen.cuts:
         f = facts(cut)
-        sizes = [f"{f[name]:,}" for name in ("number", "mean", "median", "min", "max")]
-        grid.add_row(Text(settings(cut.job)), *sizes, f"{f['repeated']:.0%}")
+        above = f" + {f['parents']:,} above" if f["parents"] else ""
+        sizes = [f"{f[name]:,}" for name in ("mean", "median", "min", "max")]
+        grid.add_row(Text(settings(cut.job)), f"{f['number']:,}{above}", *sizes, f"{f['repeated']:.0%}")
     if len(seen.cuts) == 2:
         grid.add_row(Text("boundaries in common"), f"{shared(*seen.cuts):,}", style="dim")
     return grid
@@ -220,6 +246,8 @@ def summary(seen: Seen) -> Table:
 def _show_cut(cut: Cut, most: int, console: Console) -> None:
     if cut.error:
         console.print(Text(f"failed, {shown(str(cut.error))}", "red"), soft_wrap=True)
+    elif not cut.chunks:
+        console.print(Text(EMPTY), soft_wrap=True)
     if cut.why:
         console.print(Text(f"why: {shown(cut.why)}", "italic"), soft_wrap=True)
     chosen = cut.chunks[: most or None]
@@ -239,11 +267,11 @@ def title(chunk: Chunk, repeated: int = 0) -> str:
     parts = [
         f"{chunk.ordinal + 1}",
         f"{chunk.n_tokens:,}",
-        f"{chunk.start:,}–{chunk.end:,}",
+        f"{chunk.start:,}–{chunk.end:,}" + (f" in {len(chunk.spans)} places" if len(chunk.spans) > 1 else ""),
         *([f"level {chunk.level}"] if chunk.level else []),
         *([f"page {'–'.join(map(str, sorted(pages)))}"] if pages else []),
         *([f"the first {repeated:,} characters repeat"] if repeated else []),
-        *([shown(" > ".join(chunk.heading_path))] if chunk.heading_path else []),
+        *([line(" > ".join(chunk.heading_path))] if chunk.heading_path else []),
     ]
     return " · ".join(parts)
 

@@ -16,8 +16,8 @@ from chunkmill.chunkers.finish import Chunk
 from chunkmill.chunkers.structure import pages as paged
 from chunkmill.io.facsimile import Facsimile, Placed, facsimiles, lines, placed
 from chunkmill.jobs.charts import binned, histogram
-from chunkmill.jobs.pages import data, escape, grid, marked, page, shown
-from chunkmill.jobs.preview import Cut, Seen, facts, repeated, settings, shared, unit
+from chunkmill.jobs.pages import counted, data, escape, grid, marked, page, shown
+from chunkmill.jobs.preview import EMPTY, Cut, Seen, facts, more, repeated, settings, shared, unit
 from chunkmill.jobs.previewstyle import SCRIPT, STYLE
 
 ROW = 2_500  # characters in a row where the document has no pages
@@ -40,6 +40,8 @@ def html(seen: Sequence[Seen], pages: int) -> str:
     """The page; of a PDF the first `pages` pages are drawn."""
     known: list[Any] = []
     body = [part for nth, s in enumerate(seen) for part in _document(s, f"d{nth}", pages, known, single=len(seen) == 1)]
+    if seen and not seen[-1].last:
+        body.append(f"<p class=soft>{escape(more(len(seen)))}</p>")
     title = f"Preview of {seen[0].uri.rpartition('/')[2]}" if seen else "Preview"
     head = (
         f"<header><h1>{escape(title)}</h1>{_legend(any(c.level for s in seen for cut in s.cuts for c in cut.chunks))}</header>"
@@ -94,12 +96,18 @@ def _card(title: str, cut: Cut) -> str:
     f = facts(cut)
     lead = f"<section class=card><h3>{escape(title)}</h3>"
     if cut.error:
-        return f"{lead}<p class=failed>Failed, {escape(cut.error.kind)}: {escape(str(cut.error))}</p></section>"
-    words = [f"{f['number']:,} chunks", f"{f['min']:,} to {f['max']:,}, mean {f['mean']:,}", f"{f['full']:.0%} of the limit"]
+        return f"{lead}<p class=failed>Failed, {escape(cut.error)}</p></section>"
+    if not cut.chunks:
+        return f"{lead}<p>{escape(EMPTY.capitalize())}.</p></section>"
+    words = [
+        counted(f["number"], "chunk"),
+        f"{f['min']:,} to {f['max']:,}, mean {f['mean']:,}",
+        f"{f['full']:.0%} of the limit",
+    ]
     words += [f"{f['repeated']:.0%} repeated"] if f["repeated"] else []
-    words += [f"{f['parents']:,} larger ones above them"] if f["parents"] else []
+    words += [counted(f["parents"], "larger chunk") + " above"] if f["parents"] else []
     why = f"<p class='small'>Why: {escape(cut.why)}</p>" if cut.why else ""
-    chart = histogram(binned(cut.sizes, f["limit"]), "chunks", unit(cut.job), f["limit"])
+    chart = histogram(binned(cut.sizes, f["limit"]), "chunk", unit(cut.job), f["limit"])
     return f"{lead}<p class=small>{escape(' · '.join(words))}</p>{why}{chart}</section>"
 
 
@@ -129,7 +137,7 @@ def _rows(doc: Document) -> dict[int, Span]:
     pages = paged(doc.blocks)
     if pages.numbers:
         firsts: dict[int, int] = {}
-        for start, number in zip(pages.starts.tolist(), pages.numbers, strict=True):
+        for start, number in zip(pages.starts, pages.numbers, strict=True):
             if number > max(firsts, default=0):
                 firsts[number] = start
         starts = [0, *list(firsts.values())[1:]]
@@ -153,7 +161,7 @@ class _Text:
 
     def __init__(self, cut: Cut, name: str) -> None:
         self.text, self.name, self.leaves = cut.doc.text, name, cut.leaves
-        self.stretches = stretches(len(self.text), [Span(c.start, c.end) for c in self.leaves])
+        self.stretches = stretches(len(self.text), [c.ranges for c in self.leaves])
         self.ends = [s.end for s in self.stretches]
         self.parents = sorted((c for c in cut.chunks if c.level), key=lambda c: (c.start, -c.level))
         self.begins = [c.start for c in self.parents]
@@ -183,11 +191,11 @@ class _Text:
         return f'<a class=n id={name} href="#{name}" aria-label="chunk {number}">{number}</a>'
 
 
-def stretches(length: int, spans: Sequence[Span]) -> list[Stretch]:
-    """The whole text in stretches, each with the spans that hold it, in their order."""
+def stretches(length: int, chunks: Sequence[Sequence[Span]]) -> list[Stretch]:
+    """The whole text in stretches, each with the chunks that hold it, in their order. Of each chunk the spans that it is."""
     begin: dict[int, list[int]] = {}
     finish: dict[int, list[int]] = {}
-    for i, (start, end) in enumerate(spans):
+    for i, (start, end) in ((i, span) for i, spans in enumerate(chunks) for span in spans):
         begin.setdefault(start, []).append(i)
         finish.setdefault(end, []).append(i)
     edges = sorted({0, length, *begin, *finish})
@@ -207,7 +215,8 @@ def stretches(length: int, spans: Sequence[Span]) -> list[Stretch]:
 def _side(sheet: Facsimile | None, number: int, text: _Text, words: Sequence[Placed]) -> str:
     if sheet is None:
         return f"<div class='sheet soft small'>Page {number} (not drawn)</div>"
-    boxes = "".join(_boxes(i, chunk, number, text, words) for i, chunk in enumerate(text.leaves))
+    here = [w for w in words if w.page == number]
+    boxes = "".join(_boxes(i, chunk, text, here) for i, chunk in enumerate(text.leaves))
     return (
         f'<div class=sheet><svg viewBox="0 0 {sheet.width:.0f} {sheet.height:.0f}" role=img aria-label="page {number}">'
         f'<image width="{sheet.width:.0f}" height="{sheet.height:.0f}" href="data:image/png;base64,{_base64(sheet.png)}" />'
@@ -221,8 +230,9 @@ def _base64(png: bytes) -> str:
     return base64.b64encode(png).decode()
 
 
-def _boxes(i: int, chunk: Chunk, number: int, text: _Text, words: Sequence[Placed]) -> str:
-    inside = [w for w in words if w.page == number and chunk.start <= w.span.start and w.span.end <= chunk.end]
+def _boxes(i: int, chunk: Chunk, text: _Text, words: Sequence[Placed]) -> str:
+    """Those of a chunk among the words of a page."""
+    inside = [w for w in words if any(a <= w.span.start and w.span.end <= b for a, b in chunk.ranges)]
     name = f"{text.name}{chunk.ordinal}"
     return "".join(
         f'<rect class="k c{i % COLOURS} {name}" data-k="{name}" x={x0 - 1:.1f} y={y0:.1f} width={x1 - x0 + 2:.1f} '
@@ -251,7 +261,7 @@ def _values(cut: Cut, chunk: Chunk, twice: int, parents: Mapping[str, int]) -> d
         "Size": f"{chunk.n_tokens:,}",
         "Headings": " > ".join(chunk.heading_path),
         "Page": _page(chunk),
-        "Characters": f"{chunk.start:,} to {chunk.end:,}",
+        "Characters": ", ".join(f"{start:,} to {end:,}" for start, end in chunk.ranges),
         "Repeats": f"its first {twice:,} characters" if twice else "",
         "Context": chunk.context,
         "Text": written,

@@ -53,7 +53,9 @@ h2.first { font: .875rem/1.5 ui-monospace, "DejaVu Sans Mono", monospace; color:
 #panel dl { display: grid; grid-template-columns: auto 1fr; gap: .1rem .8rem; margin: .3rem 0 .6rem; }
 #panel dt { color: var(--soft); } 
 #panel dd { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; max-height: 9em; overflow: auto; }
-#panel strong { font-size: 1rem; } .keys { display: flex; gap: .5rem; }
+#panel strong { font-size: 1rem; }
+.keys { display: flex; gap: .5rem; position: sticky; bottom: -.8rem; margin-bottom: -.8rem; padding: .3rem 0 .8rem;
+  background: var(--card); }
 button { font: inherit; color: inherit; background: transparent; border: 1px solid var(--line); border-radius: .4rem;
   padding: .25rem .7rem; cursor: pointer; } button:hover { border-color: var(--soft); }
 #close { margin-left: auto; }

@@ -8,10 +8,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import random
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -22,7 +25,8 @@ from chunkmill.chunkers.llm import quoted
 from chunkmill.io.corpus import fetch
 from chunkmill.io.storage import locate
 
-FORMS = "CSV with the columns question, references, corpus_id, or JSON Lines {question, excerpts: [{text, document}]}"
+CSV = 'a CSV with the columns question, references ([{"content": TEXT}, …]) and corpus_id'
+LINES = 'JSON Lines {"question": TEXT, "excerpts": [TEXT or {"text": TEXT, "document": NAME}, …], "documents": [NAME, …]}'
 OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 PASSAGE = 3_000  # characters of text that one question is drafted from
 TRIES = 3  # passages asked about for each question wanted, at most
@@ -78,58 +82,89 @@ def read(place: str) -> list[Question]:
     except (DocumentError, UnicodeDecodeError) as error:
         gone = isinstance(error, DocumentError) and error.kind == "vanished"
         raise ConfigError(f"the questions {place!r} can't be read: {'there is no such file' if gone else error}") from None
-    found = list(_csv(place, text) if place.lower().endswith(".csv") else _jsonl(place, text))
+    found = [*(_csv(place, text) if place.lower().endswith(".csv") else _jsonl(place, text))]
     if not found:
-        raise ConfigError(f"{place} holds no questions; it must be {FORMS}")
+        raise ConfigError(f"{place} holds no questions; it must be {CSV}, or {LINES}")
     return found
 
 
 def _csv(place: str, text: str) -> Iterator[Question]:
     csv.field_size_limit(1 << 30)
     rows = csv.DictReader(io.StringIO(text, newline=""))
-    if missing := {"question", "references"} - {*(rows.fieldnames or ())}:
-        raise ConfigError(f"{place} has no column {', '.join(sorted(missing))}; it must be {FORMS}")
+    names = [*(rows.fieldnames or ())]
+    if missing := {"question", "references"} - {*names}:
+        have = f"its first line names {', '.join(map(repr, names))}" if names else "it is empty"
+        raise ConfigError(f"{place} has no column {', '.join(sorted(missing))} ({have}); it must be {CSV}")
     for row in rows:
-        try:
-            name = row.get("corpus_id") or ""
-            references = json.loads(row["references"])
-            excerpts = tuple(Excerpt(r["content"], name, int(r.get("start_index", 0))) for r in references)
-        except (ValueError, TypeError, KeyError) as error:
-            raise ConfigError(f"{place}, line {rows.line_num}: the references can't be read ({error!r})") from None
-        yield _sound(Question(row["question"], excerpts), f"{place}, line {rows.line_num}")
+        with _at(place, rows.line_num, CSV):
+            document = row.get("corpus_id") or ""
+            references = _list("references", _json(row["references"]))
+            yield _sound(row["question"], [_excerpt(r, "content", "start_index", document) for r in references], {})
 
 
 def _jsonl(place: str, text: str) -> Iterator[Question]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        try:
-            given = json.loads(line)
-            excerpts = tuple(_excerpt(e) for e in given.get("excerpts") or ())
-            question = Question(str(given["question"]), excerpts, _grades(given.get("documents") or {}))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ConfigError(f"{place}, line {number}: no question can be read ({error!r}); it must be {FORMS}") from None
-        yield _sound(question, f"{place}, line {number}")
+        with _at(place, number, LINES):
+            given = _json(line)
+            if not isinstance(given, dict):
+                raise ValueError(f"{reprlib.repr(given)} is no question")
+            excerpts = [_excerpt(e, "text", "start") for e in _list("excerpts", given.get("excerpts") or [])]
+            yield _sound(given.get("question"), excerpts, _grades(given.get("documents") or []))
 
 
-def _excerpt(given: str | Mapping[str, Any]) -> Excerpt:
-    if isinstance(given, str):
-        return Excerpt(given)
-    return Excerpt(given["text"], given.get("document") or "", int(given.get("start", 0)))
+@contextmanager
+def _at(place: str, line: int, form: str) -> Iterator[None]:
+    """What is wrong with a line (a ValueError) as a ConfigError that names it and the right form."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(f"{place}, line {line}: {error}; it must be {form}") from None
 
 
-def _grades(given: Sequence[str] | Mapping[str, float]) -> dict[str, float]:
-    """Relevance by document: a list of names (1 each), or names with their grades."""
-    grades = given if isinstance(given, Mapping) else dict.fromkeys(given, 1.0)
-    return {str(name): float(grade) for name, grade in grades.items()}
+def _json(text: str | None) -> Any:
+    try:
+        return json.loads(text or "")
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.doc[:40]!r} is no JSON ({error.msg} at character {error.pos + 1:,})") from None
 
 
-def _sound(question: Question, where: str) -> Question:
-    if not question.text.strip():
-        raise ConfigError(f"{where}: the question is empty")
-    if not question.documents and not any(e.text.strip() for e in question.excerpts):
-        raise ConfigError(f"{where}: {question.text!r} has neither excerpts nor documents that answer it")
-    return question
+def _list(name: str, given: Any) -> list[Any]:
+    if not isinstance(given, list):
+        raise ValueError(f"{name} is {reprlib.repr(given)}, and no list")
+    return given
+
+
+def _excerpt(given: Any, text: str, start: str, document: str = "") -> Excerpt:
+    """An excerpt, by the names that its text and its start have. Raises ValueError."""
+    known = given if isinstance(given, dict) else {text: given}
+    if not isinstance(known.get(text), str):
+        raise ValueError(f"the excerpt {reprlib.repr(given)} has no {text}")
+    near = known.get(start) or 0
+    if not isinstance(near, int) or near < 0:
+        raise ValueError(f"{start} is {near!r}, and no place in a text")
+    return Excerpt(known[text], str(known.get("document") or document), near)
+
+
+def _grades(given: Any) -> dict[str, float]:
+    """Relevance by document: a list of names (1 each), or names with their grades, of which 0 says nothing.
+
+    Raises ValueError.
+    """
+    grades = given if isinstance(given, dict) else dict.fromkeys(map(str, _list("documents", given)), 1.0)
+    for name, grade in grades.items():
+        if not isinstance(grade, int | float) or not 0 <= grade < math.inf:
+            raise ValueError(f"the grade of {name!r} is {grade!r}, and no number from 0")
+    return {name: float(grade) for name, grade in grades.items() if grade}
+
+
+def _sound(question: Any, excerpts: Sequence[Excerpt], documents: Mapping[str, float]) -> Question:
+    if not isinstance(question, str) or not question.strip():
+        raise ValueError("there is no question")
+    if not documents and not any(e.text.strip() for e in excerpts):
+        raise ValueError(f"{question!r} has neither excerpts nor documents that answer it")
+    return Question(question, tuple(excerpts), documents)
 
 
 def place(questions: Sequence[Question], docs: Sequence[Document]) -> tuple[list[Placed], list[Lost]]:

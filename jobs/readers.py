@@ -16,6 +16,7 @@ from chunkmill.io.storage import locate
 from chunkmill.jobs import backends, metrics, rows
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.isolation import isolated
+from chunkmill.jobs.pages import counted
 from chunkmill.jobs.plan import TODO, listed
 from chunkmill.jobs.settings import EmbedSettings
 
@@ -55,16 +56,18 @@ class Parsed:
     def _parsed(self, job: Job) -> Corpus:
         sources = listed(job)
         sources = sources.filter(pc.not_equal(sources["uri"], self.leave_out))
-        self.say(f"parsing {len(sources):,} files")
+        self.say(f"parsing {counted(len(sources), 'file')}")
         blank = [pa.nulls(len(sources), f.type) for f in list(TODO)[len(sources.schema) :]]
         todo = pa.Table.from_arrays([*sources.columns, *blank], schema=TODO)
         batch = pa.concat_tables([rows.ROW.empty_table(), *isolated(todo.to_pylist(), job)])
         kinds = batch.filter(pc.equal(batch["status"], "failed"))["error_kind"].value_counts().to_pylist()
+        failed = {v["values"]: v["counts"] for v in kinds}
         good = batch.filter(pc.equal(batch["status"], "ok"))
         if not len(good):
-            raise ConfigError(f"{job.input} holds no document with text in it")
+            why = f"; failed: {', '.join(f'{n:,} {kind}' for kind, n in failed.items())}" if failed else ""
+            raise ConfigError(f"{job.input} holds no document with text in it{why}")
         docs = rows.documents(good)
-        return Corpus(docs, metrics.axis([len(d.text) for d in docs]), {v["values"]: v["counts"] for v in kinds}, good)
+        return Corpus(docs, metrics.axis([len(d.text) for d in docs]), failed, good)
 
 
 class Readers:
@@ -104,7 +107,7 @@ class Reader:
         """Float32 (len(texts), dim), unit rows."""
         fresh = [text for text in dict.fromkeys(texts) if text not in self.known]
         for i in range(0, len(fresh), SLAB):
-            self.say(f"embedding: {len(fresh) - i:,} texts to go")
+            self.say(f"embedding: {counted(len(fresh) - i, 'text')} to go")
             slab = fresh[i : i + SLAB]
             self.known |= zip(slab, self._timed(self.model.embed, slab), strict=True)
             self.tokens += self.size(slab)
@@ -112,7 +115,7 @@ class Reader:
 
     def late(self, batch: pa.Table) -> Vectors:
         """The vectors of the chunks of a table of rows, pooled from the states of their whole documents."""
-        self.say(f"embedding: {len(batch):,} documents, whole")
+        self.say(f"embedding: {counted(len(batch), 'document')}, whole")
         read = rows.with_ids(batch, backends.encoder(self.embed_as, self.found), late=True)
         self.tokens += self.size(batch["text"].to_pylist())
         return np.concatenate(self._timed(self.model.late, rows.readings(read)))

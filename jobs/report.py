@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +19,13 @@ from chunkmill import __version__
 from chunkmill.chunkers.errors import ChunkmillError, ConfigError
 from chunkmill.io import recipes, runs, table
 from chunkmill.io.diff import changed
-from chunkmill.jobs.charts import NO_SIZES, Sizes
-from chunkmill.jobs.pages import shown
+from chunkmill.jobs.charts import NO_SIZES, Sizes, counted_in
+from chunkmill.jobs.pages import line, shown
 from chunkmill.jobs.progress import duration
+from chunkmill.jobs.rows import Slow
 
 LARGEST = 10
+ORDER = ("plan", "prepare", "ask", "embed", "forward", "write", "publish")  # of the stages, as a document goes through them
 EXAMPLES = 3  # of each kind of error
 OF_DOCUMENT = ["uri", "format", "status", "error_kind", "error", "n_chunks", "n_tokens", "size", "recipe"]
 OF_CHUNK = ["level", "n_tokens", "format", "recipe", "embedder", "overflow"]
@@ -53,6 +55,17 @@ class Report:
     change: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def unit(self) -> str:
+        """What sizes are counted in; `units` where recipes differ."""
+        found = {counted_in(chunk["unit"]) for r in self.recipes.values() if "unit" in (chunk := r.get("chunk", {}))}
+        return found.pop() if len(found) == 1 else "units" if found else "tokens"
+
+    @property
+    def above(self) -> int:
+        """Chunks of a hierarchy that hold others."""
+        return sum(n for level, n in self.levels.items() if level)
+
+    @property
     def statuses(self) -> dict[str, int]:
         """Documents by status: ok first."""
         found = Counter[str]()
@@ -73,7 +86,7 @@ def report(dataset: str) -> Report:
     """Reads a dataset. Raises ConfigError where there is none."""
     versions = {name: table.version(dataset, name) for name in table.SCHEMAS}
     if versions["documents"] is None:
-        raise ConfigError(f"there is no dataset at {dataset!r}; make one with: chunkmill run INPUT {dataset}")
+        raise table.absent(dataset)
     found = Report(dataset, versions, runs=runs.records(dataset))
     for batch in table.batches(dataset, "documents", OF_DOCUMENT):
         _documents(found, batch)
@@ -161,6 +174,7 @@ def as_json(found: Report) -> dict[str, Any]:
         "documents": found.statuses,
         "formats": list(by_format(found)),
         "errors": {k: {"count": n, "examples": found.examples[k]} for k, n in found.errors.most_common()},
+        "unit": found.unit,
         "chunks": {"levels": {str(k): n for k, n in sorted(found.levels.items())}, "tokens": found.sizes.summary()},
         "chunks_per_document": found.per_document.summary(),
         "vectors": found.with_vectors,
@@ -170,7 +184,7 @@ def as_json(found: Report) -> dict[str, Any]:
         "recipes": {r: {"documents": n, "description": found.recipes[r]} for r, n in found.by_recipe.most_common()},
         "runs": found.runs,
         "stages": stages(found),
-        "slowest": [dict(zip(("seconds", "uri", "bytes"), row, strict=True)) for row in slowest(found)],
+        "slowest": [dict(zip(("seconds", "uri", "bytes", "killed"), row, strict=False)) for row in slowest(found)],
         "change": found.change,
     }
 
@@ -182,16 +196,16 @@ def by_format(found: Report) -> Iterator[dict[str, Any]]:
         yield {"format": format, **statuses, "chunks": found.chunks[format], "tokens": found.tokens[format]}
 
 
-def run_rows(found: Report) -> Iterator[dict[str, Any]]:
-    """The runs, newest first: what a person wants to see of each."""
-    for r in reversed(found.runs):
+def run_rows(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What a person wants to see of each run."""
+    for r in runs:
         statuses: dict[str, int] = r.get("statuses", {})
         yield {
             "run": r["run_id"],
             "kind": r.get("kind", "run" if "documents" in r else "recovered"),
             "version": (r.get("versions") or {}).get("chunks"),
             "documents": r.get("documents"),
-            "failed": sum(n for status, n in statuses.items() if status.startswith("failed")),
+            "failed": sum(n for status, n in statuses.items() if status.startswith("failed")) if "documents" in r else None,
             "chunks": r.get("chunks"),
             "seconds": r.get("seconds"),
             "recipe": r.get("recipe", ""),
@@ -202,11 +216,11 @@ def run_rows(found: Report) -> Iterator[dict[str, Any]]:
 def stages(found: Report) -> dict[str, float]:
     """Seconds of the stages in the last run that read documents: plan and publish, and of all workers the others."""
     last: dict[str, float] = next((r["stages"] for r in reversed(found.runs) if "prepare" in r.get("stages", ())), {})
-    return last
+    return dict(sorted(last.items(), key=lambda item: ORDER.index(item[0]) if item[0] in ORDER else len(ORDER)))
 
 
-def slowest(found: Report) -> list[tuple[float, str, int]]:
-    """Of the last run that read documents those that took their parser longest: seconds, URI, bytes of the source."""
+def slowest(found: Report) -> list[Slow]:
+    """Of the last run that read documents those that took longest to parse."""
     return next(([*map(tuple, r["slowest"])] for r in reversed(found.runs) if r.get("slowest")), [])
 
 
@@ -236,28 +250,33 @@ def sizes_line(sizes: Sizes) -> str:
 def show(found: Report, console: Console) -> None:
     """The numbers for a person."""
     statuses = ", ".join(f"{n:,} {status}" for status, n in found.statuses.items())
-    console.print(Text(f"{shown(found.dataset)}, version {found.versions['chunks']}", "bold"), soft_wrap=True)
+    console.print(Text(f"{line(found.dataset)}, version {found.versions['chunks']}", "bold"), soft_wrap=True)
+    above = f"{found.above:,} above them, " if found.above else ""
     lines = {
         "documents": statuses,
-        "chunks": f"{found.sizes.number:,} with {found.sizes.total:,} tokens, {found.with_vectors:,} with vectors",
-        "tokens per chunk": sizes_line(found.sizes),
+        "chunks": f"{found.sizes.number:,} with {found.sizes.total:,} {found.unit}, {above}{found.with_vectors:,} with vectors",
+        f"{found.unit} per chunk": sizes_line(found.sizes),
         "chunks per document": sizes_line(found.per_document),
         "stages of the last run": stages_line(found),
         "last change": change_line(found.change),
     }
     grid = Table.grid(padding=(0, 2))
-    for name, line in lines.items():
-        grid.add_row(name, Text(line))
+    for name, says in lines.items():
+        grid.add_row(name, Text(says))
     console.print(grid, highlight=False)
-    _show_table(list(by_format(found)), console)
+    console.print()
+    _show_table([{found.unit if k == "tokens" else k: v for k, v in row.items()} for row in by_format(found)], console)
     for kind, n in found.errors.most_common():
         uri, message = found.examples[kind][0]
-        console.print(Text(f"{kind} ({n:,}): {shown(uri)}: {shown(message)}"), soft_wrap=True)
-    rows = [
-        {k: r[k] for k in ("run", "kind", "version", "documents", "failed", "chunks")} | {"took": _took(r)}
-        for r in run_rows(found)
-    ]
-    _show_table(rows[:LARGEST], console)
+        console.print(Text(f"{kind} ({n:,}): {line(uri)}: {shown(message)}"), soft_wrap=True)
+    console.print()
+    show_runs(found.runs[: -LARGEST - 1 : -1], console)
+
+
+def show_runs(runs: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """A line for each."""
+    kept = ("run", "kind", "version", "documents", "failed", "chunks")
+    _show_table([{k: r[k] for k in kept} | {"took": _took(r)} for r in run_rows(runs)], console)
 
 
 def _took(run: Mapping[str, Any]) -> str:
@@ -270,7 +289,6 @@ def _show_table(rows: list[dict[str, Any]], console: Console) -> None:
     grid = Table(*rows[0], box=None, pad_edge=False, header_style="bold")
     for row in rows:
         grid.add_row(*(Text("" if v is None else f"{v:,}" if isinstance(v, int) else shown(str(v))) for v in row.values()))
-    console.print()
     console.print(grid)
 
 

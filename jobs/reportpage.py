@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from chunkmill.jobs.charts import binned, doubled, histogram, meters
-from chunkmill.jobs.pages import cards, escape, grid, page
+from chunkmill.jobs.pages import cards, counted, escape, grid, page
 from chunkmill.jobs.progress import duration
 from chunkmill.jobs.report import Report, by_format, change_line, plain, run_rows, sizes_line, slowest, stages
 
 RUNS = 30  # in the table
 STATUS = {"ok": "ok", "empty": "empty", "failed": "failed"}
 SAYS = {
-    "pooled": "chunks longer than the model's window, embedded as the mean of windows",
-    "truncated": "chunks longer than the model's window, of which only the beginning was embedded",
+    "pooled": "longer than the model's window, embedded as the mean of windows",
+    "truncated": "longer than the model's window, of which only the beginning was embedded",
 }
 
 
@@ -37,14 +37,15 @@ def _summary(found: Report) -> Iterator[str]:
             "documents": sum(s.values()),
             "of them failed": s.get("failed", 0),
             "chunks": found.sizes.number,
-            "tokens in them": found.sizes.total,
+            f"{found.unit} in them": found.sizes.total,
+            **({"larger chunks above": found.above} if found.above else {}),
             "with vectors": found.with_vectors,
             "version": found.versions["chunks"] if found.versions["chunks"] is not None else "none",
         }
     )
     yield f"<p>Last change: {escape(change_line(found.change))}.</p>"
     for kind, n in found.overflow.items():
-        yield f"<p>{n:,} {escape(SAYS.get(kind, kind))}.</p>"
+        yield f"<p>{counted(n, 'chunk')} {escape(SAYS.get(kind, kind))}.</p>"
 
 
 def _documents(found: Report) -> Iterator[str]:
@@ -61,7 +62,9 @@ def _documents(found: Report) -> Iterator[str]:
         ]
         for r in by_format(found)
     )
-    yield grid(("format", "ok", "empty", "failed", "chunks", "tokens", "share of tokens"), table, numbers=(1, 2, 3, 4, 5))
+    yield grid(
+        ("format", "ok", "empty", "failed", "chunks", found.unit, f"share of {found.unit}"), table, numbers=(1, 2, 3, 4, 5)
+    )
 
 
 def _metered(heads: tuple[str, str], rows: list[list[str]]) -> str:
@@ -75,19 +78,17 @@ def _errors(found: Report) -> Iterator[str]:
     for kind, n in found.errors.most_common():
         rows = ([f"<span class=wrap>{escape(uri)}</span>", escape(message)] for uri, message in found.examples[kind])
         more = f" The first {len(found.examples[kind])}:" if n > len(found.examples[kind]) else ""
-        yield (
-            f"<details open><summary><b class=failed>{escape(kind)}</b>: {n:,} "
-            f"{'document' if n == 1 else 'documents'}.{more}</summary>{grid(('document', 'why'), rows)}</details>"
-        )
+        head = f"<b class=failed>{escape(kind)}</b>: {counted(n, 'document')}.{more}"
+        yield f"<details open><summary>{head}</summary>{grid(('document', 'why'), rows)}</details>"
 
 
 def _sizes(found: Report) -> Iterator[str]:
     limit = _limit(found)
     yield "<h2>Sizes</h2><div class=halves>"
-    chart = histogram(binned(found.sizes, limit), "chunks", "tokens", limit)
+    chart = histogram(binned(found.sizes, limit), "chunk", found.unit, limit)
     line = escape(sizes_line(found.sizes))
-    yield f"<section class=card><h3>Tokens per chunk</h3><p class='soft small'>{line}</p>{chart}</section>"
-    chart = histogram(doubled(found.per_document), "documents", "chunks")
+    yield f"<section class=card><h3>{found.unit.capitalize()} per chunk</h3><p class='soft small'>{line}</p>{chart}</section>"
+    chart = histogram(doubled(found.per_document), "document", "chunks")
     line = escape(sizes_line(found.per_document))
     yield f"<section class=card><h3>Chunks per document</h3><p class='soft small'>{line}</p>{chart}</section></div>"
     if len(found.levels) > 1:
@@ -96,11 +97,8 @@ def _sizes(found: Report) -> Iterator[str]:
 
 
 def _limit(found: Report) -> int:
-    """The size that the recipe sets, where there is one recipe that counts in tokens."""
-    if len(found.recipes) != 1:
-        return 0
-    chunk = next(iter(found.recipes.values())).get("chunk", {})
-    return int(chunk["size"]) if chunk.get("unit") == "tokens" and "size" in chunk else 0
+    """The size that the recipe sets, where there is one."""
+    return int(next(iter(found.recipes.values())).get("chunk", {}).get("size", 0)) if len(found.recipes) == 1 else 0
 
 
 def _largest(found: Report) -> Iterator[str]:
@@ -110,14 +108,17 @@ def _largest(found: Report) -> Iterator[str]:
             [f"<span class=wrap>{escape(uri)}</span>", escape(format), f"{chunks:,}", f"{tokens:,}", f"{size:,}"]
             for tokens, chunks, uri, format, size in found.largest
         )
-        yield grid(("document", "format", "chunks", "tokens", "bytes of its source"), rows, numbers=(2, 3, 4))
+        yield grid(("document", "format", "chunks", found.unit, "bytes of its source"), rows, numbers=(2, 3, 4))
 
 
 def _slowest(found: Report) -> Iterator[str]:
     if took := slowest(found):
         yield "<h2>Slowest to parse in the last run</h2>"
-        rows = ([f"<span class=wrap>{escape(uri)}</span>", f"{seconds:,.3f}", f"{size:,}"] for seconds, uri, size in took)
-        yield grid(("document", "seconds", "bytes of its source"), rows, numbers=(1, 2))
+        rows = (
+            [f"<span class=wrap>{escape(uri)}</span>", f"{seconds:,.3f}", f"{size:,}", escape("".join(killed))]
+            for seconds, uri, size, *killed in took
+        )
+        yield grid(("document", "seconds", "bytes of its source", "ended by"), rows, numbers=(1, 2))
 
 
 def _runs(found: Report) -> Iterator[str]:
@@ -126,7 +127,7 @@ def _runs(found: Report) -> Iterator[str]:
         yield "<p>None of them left a record.</p>"
         return
     heads = ("run", "when (UTC)", "what", "version", "documents", "failed", "chunks", "took", "recipe", "chunkmill")
-    table = [_run(r) for r in run_rows(found)][:RUNS]
+    table = [_run(r) for r in run_rows(found.runs[: -RUNS - 1 : -1])]
     note = f"The last {RUNS} of {len(found.runs):,}, newest first" if len(found.runs) > RUNS else "Newest first"
     yield grid(heads, table, caption=note, numbers=(3, 4, 5, 6, 7))
     if took := stages(found):
@@ -156,7 +157,7 @@ def _recipes(found: Report) -> Iterator[str]:
     for recipe, n in found.by_recipe.most_common():
         known = found.recipes[recipe]
         yield (
-            f"<details><summary><code>{escape(recipe)}</code>: {n:,} documents; {escape(_short(known))}</summary>"
+            f"<details><summary><code>{escape(recipe)}</code>: {counted(n, 'document')}; {escape(_short(known))}</summary>"
             f"<pre>{escape(plain(known))}</pre></details>"
         )
 

@@ -11,12 +11,13 @@ from typing import Any
 import yaml
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from chunkmill.jobs import metrics
 from chunkmill.jobs.charts import NO_SIZES, binned, histogram
 from chunkmill.jobs.evaluate import HEADLINE, Comparison, Evaluation, Result, headline, measures
 from chunkmill.jobs.metrics import BUDGETS, Interval
-from chunkmill.jobs.pages import cards, escape, grid, page
+from chunkmill.jobs.pages import cards, counted, escape, grid, line, page
 
 LOST_SHOWN = 5
 WIDE_TERMINAL = 110  # columns that all columns need
@@ -52,10 +53,6 @@ def short(measure: str) -> str:
 
 def verdict(comparison: Comparison, names: dict[str, str], questions: int) -> str:
     """Which differences between two are real, in one sentence."""
-    if questions < FEW:
-        return (
-            f"{comparison.better} and {comparison.worse}: {questions:,} questions are too few to compare; take {FEW} or more."
-        )
     real = {n: d for n, d in comparison.differences.items() if d.apart and n in names}
     ahead = [_difference(names[n], d) for n, d in real.items() if d.mean > 0]
     behind = [_difference(names[n], d) for n, d in real.items() if d.mean < 0]
@@ -74,7 +71,9 @@ def _difference(name: str, found: Interval) -> str:
 
 
 def verdicts(evaluation: Evaluation) -> list[str]:
-    """A sentence for each comparison."""
+    """A sentence for each comparison, or one for all where there are too few questions."""
+    if evaluation.comparisons and evaluation.questions < FEW:
+        return [f"{counted(evaluation.questions, 'question')} can't tell which is better: take {FEW} or more."]
     return [verdict(c, known(evaluation), evaluation.questions) for c in evaluation.comparisons]
 
 
@@ -88,26 +87,37 @@ def show(evaluation: Evaluation, console: Console) -> None:
     for r in evaluation.results:
         scores = [digits(r.mean(n), n) for n in shown]
         cost = (f"{r.tokens:,}", f"{r.seconds:.0f} s") if wide else ()
-        table.add_row(r.label, f"{len(r.sizes):,}", f"{r.sizes.mean():.0f}", *scores, *cost)
+        table.add_row(Text(line(r.label)), f"{len(r.sizes):,}", f"{r.sizes.mean():.0f}", *scores, *cost)
     console.print(table, highlight=False)
-    for line in (*notes(evaluation), *verdicts(evaluation)):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    for said in (*notes(evaluation), *verdicts(evaluation)):
+        console.print(line(said), highlight=False, markup=False, soft_wrap=True)
 
 
 def notes(evaluation: Evaluation) -> Iterator[str]:
     """What the table is of, and what is missing from it."""
-    what = "recall (r) of so many chunks or in so many characters, precision, IoU and precision-omega in percent"
-    yield f"{evaluation.questions:,} questions over {evaluation.documents:,} documents; {what}; size and embedded in tokens"
+    asked, over = counted(evaluation.questions, "question"), counted(evaluation.documents, "document")
+    yield f"{asked} over {over}; {_legend(evaluation)}"
     if failed := evaluation.failed:
         yield f"documents that failed: {', '.join(f'{n:,} {kind}' for kind, n in failed.items())}"
     for result in evaluation.results:
         if result.failed:
-            yield f"{result.label}: {result.failed:,} documents could not be cut"
+            yield f"{result.label}: {counted(result.failed, 'document')} could not be cut"
     if lost := evaluation.lost:
-        yield f"{len({x.question for x in lost}):,} questions are left out, as {len(lost):,} of their answers were not found:"
-        yield from (f"  {x.excerpt[:60]!r}: {x.why} (of {x.question[:60]!r})" for x in lost[:LOST_SHOWN])
+        left = counted(len({x.question for x in lost}), "question")
+        yield f"left out: {left}, for want of {counted(len(lost), 'answer')}:"
+        yield from (f"  {f'{x.excerpt[:60]!r}: ' * bool(x.excerpt)}{x.why} (of {x.question[:60]!r})" for x in lost[:LOST_SHOWN])
         if len(lost) > LOST_SHOWN:
             yield f"  and {len(lost) - LOST_SHOWN:,} more; --json lists all"
+
+
+def _legend(evaluation: Evaluation) -> str:
+    """What the columns are."""
+    names = known(evaluation)
+    spans = ["recall (r) of so many chunks or in so many characters", "precision", "IoU", "precision-omega"]
+    shares = ", ".join(spans * (HEADLINE in names) + ["questions with a hit", "nDCG"] * ("hit" in names))
+    units = {r.unit for r in evaluation.results}
+    size = f"size in {units.pop()}" if len(units) == 1 else "size in the unit of each"
+    return f"{shares}: in percent; {size}, embedded in tokens"
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:
@@ -133,8 +143,9 @@ def _row(r: Result, evaluation: Evaluation) -> dict[str, Any]:
         "strategy": r.name,
         "search": r.search,
         "chunks": len(r.sizes),
-        "tokens_mean": float(r.sizes.mean()),
-        "tokens_max": int(r.sizes.max()),
+        "unit": r.unit,
+        "size_mean": float(r.sizes.mean()),
+        "size_max": int(r.sizes.max()),
         "chars_mean": float(r.lengths.mean()),
         "tokens_embedded": r.tokens,
         "seconds": round(r.seconds, 3),
@@ -170,7 +181,7 @@ def as_page(evaluation: Evaluation) -> str:
             {
                 "questions": evaluation.questions,
                 "documents": evaluation.documents,
-                "ahead by recall in 2k characters" if HEADLINE in names else "ahead by nDCG": best.label,
+                "highest recall in 2k characters" if HEADLINE in names else "highest nDCG": best.label,
             }
         ),
         "<h2>In words</h2>",
@@ -194,7 +205,7 @@ def _yaml(r: Result) -> str:
 
 
 def _sizes(r: Result) -> str:
-    return histogram(binned(NO_SIZES.plus(r.sizes)), "chunks", "tokens")
+    return histogram(binned(NO_SIZES.plus(r.sizes)), "chunk", r.unit)
 
 
 def _numbers(evaluation: Evaluation, names: dict[str, str]) -> str:
@@ -228,7 +239,7 @@ def _dot(row: int, zero: float, wide: float, name: str, found: Interval, measure
     y = ROW * row + ROW / 2
     low, mean, high = (zero + wide * value for value in (found.low, found.mean, found.high))
     return (
-        f"<text x=0 y={y + 4}>{escape(name[:34])}</text>"
+        f"<text x=0 y={y + 4}><title>{escape(name)}</title>{escape(name[:33] + '…' * (len(name) > 33))}</text>"
         f"<text x={WIDE} y={y + 4} text-anchor=end>{digits(found.mean, measure)}</text>"
         f'<line x1={low:.1f} x2={high:.1f} y1={y} y2={y} stroke="var(--bar)" stroke-width=3 />'
         f'<circle cx={mean:.1f} cy={y} r=5 fill="var(--bar)" />'

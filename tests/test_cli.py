@@ -1,6 +1,8 @@
 """What a user meets on the command line: exit codes, and messages that name the value and the way out."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -241,3 +243,30 @@ def test_a_file_that_is_not_there_or_cannot_be_read_is_said_once(folder):
 
     assert (done.returncode, done.stderr.strip().rpartition(": ")[2]) == (2, "there is no such file")
     assert (seen.returncode, seen.stdout.count("corrupt")) == (1, 1)
+
+
+def test_a_dataset_that_may_not_be_read_is_not_said_to_be_missing(folder):
+    drop = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
+    if os.geteuid() == 0 and not shutil.which("setpriv"):
+        pytest.skip("root may read everything, and setpriv isn't here to take that away")
+    program = [sys.executable, "-c", "from chunkmill.jobs.cli import main; main()"]
+    (folder / "closed" / "dataset").mkdir(parents=True)
+    (folder / "closed").chmod(0)
+
+    done = subprocess.run(
+        [*(drop if os.geteuid() == 0 else []), *program, "report", str(folder / "closed" / "dataset")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    (folder / "closed").chmod(0o700)
+    assert (done.returncode, "can't be told" in done.stderr, "chunkmill run" in done.stderr) == (1, True, False), done.stderr
+
+
+def test_a_message_carries_no_control_character_to_the_terminal(folder):
+    done = chunkmill("report", str(folder / "\x1b[31m\u202e"))
+
+    assert "\x1b" not in done.stderr
+    assert "\u202e" not in done.stderr
+    assert "there is no dataset" in done.stderr

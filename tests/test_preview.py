@@ -123,6 +123,74 @@ def test_records_are_documents_of_their_own_and_failures_are_shown(tmp_path, mon
     assert "failed, corrupt" in out
 
 
+def test_a_source_that_holds_more_than_is_shown_says_so(tmp_path, monkeypatch, capsys):
+    (tmp_path / "rows.jsonl").write_text('{"id": "a", "text": "first"}\n{"id": "b", "text": "second"}\n')
+    arguments = ["preview", str(tmp_path / "rows.jsonl"), "--no-embed"]
+
+    part, whole = (command([*arguments, "--documents", n], monkeypatch, capsys) for n in ("1", "2"))
+    (seen,) = preview.preview(arguments[1], preview.jobs(arguments[1], None, {"embed": None}), 1)
+
+    assert "The source holds more than 1 document: --documents" in part
+    assert "--documents" not in whole
+    assert "holds more than 1 document" in previewpage.html([seen], 0)
+
+
+def test_an_empty_file_is_said_to_be_empty(tmp_path, monkeypatch, capsys):
+    (tmp_path / "a.txt").write_text(" \n")
+
+    assert "empty: there is no text" in command(["preview", str(tmp_path / "a.txt"), "--no-embed"], monkeypatch, capsys)
+    assert "Empty: there is no text" in previewpage.html(looked(tmp_path / "a.txt"), 0)
+
+
+def test_a_failure_has_its_kind_once(tmp_path):
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7\nnothing")
+    seen = looked(tmp_path / "a.pdf")
+
+    assert not preview.as_json(seen)[0]["cuts"][0]["error"]["message"].startswith("corrupt")
+    assert "Failed, corrupt: " in previewpage.html(seen, 0)
+    assert "corrupt: corrupt" not in previewpage.html(seen, 0)
+
+
+def test_a_name_stays_on_its_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "a\nb\x1b.txt").write_text("One.")
+
+    out = command(["preview", str(tmp_path / "a\nb\x1b.txt"), "--no-embed"], monkeypatch, capsys)
+
+    assert "a⟨U+000A⟩b⟨U+001B⟩.txt  (text, 4 characters)" in out
+
+
+def test_larger_chunks_are_counted_apart(file, monkeypatch, capsys):
+    (seen,) = looked(file, strategy="hierarchical", size=60)
+
+    parents = sum(c.level > 0 for c in seen.cuts[0].chunks)
+    out = command(["preview", str(file), "--no-embed", "--strategy", "hierarchical"], monkeypatch, capsys)
+    assert parents > 0
+    assert re.search(r"\d+ \+ \d+ above", out)
+
+
+def test_a_second_file_is_not_taken_for_a_job(file):
+    with pytest.raises(ConfigError, match=r"'b.txt' is no job file .*one file"):
+        preview.jobs(str(file), "b.txt", {})
+
+
+@pytest.mark.parametrize(
+    ("embed", "unit"),
+    [
+        ({"backend": "own:Letters", "model": "any"}, "tokens of cl100k_base"),
+        ({"backend": "own:Letters", "model": "any", "tokenizer": "o200k_base"}, "tokens of o200k_base"),
+        ({"backend": "openai", "model": "big", "base_url": "http://127.0.0.1:9/v1"}, "tokens of cl100k_base"),
+    ],
+)
+def test_the_unit_is_what_the_backend_counts_by(file, tmp_path, monkeypatch, embed, unit):
+    (tmp_path / "own.py").write_text("class Letters:\n    def embed(self, texts): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+    (job,) = preview.jobs(str(file), None, {"embed": embed})
+
+    assert preview.unit(job) == unit
+
+
 def test_a_folder_is_refused_with_a_file_of_it(file):
     (file.parent / "zoo.txt").write_text("x")
 
@@ -147,6 +215,24 @@ def test_a_terminal_gets_no_control_character_of_a_document(tmp_path, monkeypatc
     assert "⟨U+202E⟩round⟨U+202C⟩" in out
 
 
+def test_a_plan_keeps_each_name_on_its_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a\nb\x1b[31m.txt").write_text("One.")
+
+    out = command(
+        ["plan", str(tmp_path / "docs"), str(tmp_path / "out"), "--no-embed", "--strategy", "auto"], monkeypatch, capsys
+    )
+
+    lines = [line for line in out.splitlines() if str(tmp_path) in line]
+    assert len(lines) == 2
+    assert all("a⟨U+000A⟩b⟨U+001B⟩[31m.txt" in line for line in lines)
+
+
+@pytest.mark.parametrize(("number", "said"), [(0, "0 chunks"), (1, "1 chunk"), (2_000, "2,000 chunks")])
+def test_one_is_singular(number, said):
+    assert pages.counted(number, "chunk") == said
+
+
 @given(
     st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(st.integers(0, n - 1), st.integers(1, n)))))
 )
@@ -154,7 +240,7 @@ def test_stretches_tell_of_every_character_which_spans_hold_it(case):
     length, pairs = case
     spans = [Span(a, b) for a, b in pairs if a < b]
 
-    found = previewpage.stretches(length, spans)
+    found = previewpage.stretches(length, [[s] for s in spans])
 
     assert "".join("x" * (s.end - s.start) for s in found) == "x" * length
     for at in range(length):
@@ -292,6 +378,16 @@ def test_text_of_two_chunks_names_both_and_the_keys_go_on(browser, file, tmp_pat
 
     assert both == "chunk 1,chunk 2"
     assert browser.js("document.querySelector('#held strong').textContent") == "chunk 2"
+
+
+def test_on_a_phone_the_keys_are_in_reach_however_much_is_known(browser, file, tmp_path):
+    opened(browser, tmp_path / "page.html", previewpage.html(looked(file), 0), width=360, height=480)
+
+    browser.point(".twice.d0a1", click=True)
+
+    below = "document.getElementById('close').getBoundingClientRect().bottom"
+    assert browser.js("document.getElementById('panel').scrollHeight") > 0.4 * 480
+    assert browser.js(below) <= 480
 
 
 def test_two_cuts_have_the_same_text_at_the_same_height(browser, file, tmp_path):

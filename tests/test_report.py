@@ -1,20 +1,25 @@
 """A report counts what is in the tables, says what failed, and its page is one that people can read and trust."""
 
+import io
 import itertools
 import json
 import shutil
+import sys
+from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from browser import FOUND, WHY, Browser
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.io import table
-from chunkmill.jobs import charts, pipeline, report, reportpage
+from chunkmill.jobs import charts, cli, pipeline, report, reportpage
 from chunkmill.jobs.charts import NO_SIZES
 from chunkmill.jobs.config import load
+from chunkmill.jobs.search import search
 from test_preview import command, opened
 
 HOSTILE = "<img src=x onerror=document.title='owned'> \u202eturned.pdf"
@@ -58,7 +63,7 @@ def test_the_numbers_are_those_of_the_tables(dataset, monkeypatch, capsys):
     assert found["documents"] == {s: sum(r["status"] == s for r in ledger) for s in ("ok", "empty", "failed")}
     assert found["chunks"]["tokens"]["total"] == sum(sizes)
     assert found["slowest"][0]["seconds"] >= found["slowest"][-1]["seconds"] > 0
-    assert set(found["stages"]) == {"plan", "prepare", "write", "publish"}
+    assert [*found["stages"]] == ["plan", "prepare", "write", "publish"]
     assert found["chunks"]["tokens"]["median"] == int(np.quantile(sizes, 0.5, method="inverted_cdf"))
     assert found["chunks_per_document"]["number"] == sum(r["status"] == "ok" for r in ledger)
     assert {f["format"]: f["chunks"] for f in found["formats"] if f["chunks"]} == {"markdown": len(chunks)}
@@ -94,6 +99,54 @@ def test_a_person_reads_the_same_in_the_terminal(dataset, monkeypatch, capsys):
     assert "5 ok, 1 empty, 2 failed" in out
     assert "corrupt (1)" in out
     assert "\u202e" not in out
+
+
+def test_without_vectors_the_way_out_fits_a_job_without_embedding(dataset):
+    with pytest.raises(ConfigError, match="--mode words") as found:
+        search(dataset, "the tower")
+
+    assert "--no-embed" not in str(found.value)
+    assert "tower" in search(dataset, "the tower", 1, "words")[0].text
+
+
+def test_by_words_only_what_holds_one_is_found(dataset, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["chunkmill", "search", dataset, "zebra giraffe", "--mode", "words"])
+    with pytest.raises(SystemExit, match="0"):
+        cli.main()
+
+    assert capsys.readouterr() == ("", "nothing was found\n")
+    assert [hit.uri.rpartition("/")[2] for hit in search(dataset, "nobody", 5, "words")] == ["tower0.md"]
+
+
+@pytest.mark.parametrize(
+    ("units", "said"),
+    [(["chars"], "chars"), (["o200k_base"], "tokens"), (["tokens", "cl100k_base"], "tokens"), (["words", "tokens"], "units")],
+)
+def test_sizes_are_told_in_the_unit_of_the_recipes(units, said):
+    recipes = {f"r{i}": {"chunk": {"unit": unit, "size": 40}} for i, unit in enumerate(units)}
+    found = report.Report("d", {"chunks": 0}, recipes=recipes, levels=Counter({0: 5, 1: 2, 2: 1}))
+    console = Console(record=True, width=100, file=io.StringIO())
+
+    report.show(found, console)
+
+    assert f"\n{said} per chunk" in console.export_text(clear=False)
+    assert f"<h3>{said.capitalize()} per chunk</h3>" in reportpage.html(found)
+    assert report.as_json(found)["unit"] == said
+    assert f"0 {said}, 3 above them, 0 with vectors" in console.export_text(clear=False)
+    assert "<b>3</b><span>larger chunks above</span>" in reportpage.html(found)
+
+
+def test_of_a_rollback_no_counts_are_told_as_none():
+    runs = [
+        {"run_id": "a", "documents": 1_200, "chunks": 9, "statuses": {"ok": 1_198, "failed:corrupt": 2}, "seconds": 3},
+        {"run_id": "b", "kind": "rollback", "versions": {"chunks": 2}},
+    ]
+    console = Console(record=True, width=100, file=io.StringIO())
+
+    report.show_runs(runs, console)
+
+    rows = [line.split() for line in console.export_text().splitlines()]
+    assert rows[1:] == [["a", "run", "1,200", "2", "9", "3", "s"], ["b", "rollback", "2"]]
 
 
 def test_where_there_is_no_dataset_it_says_how_to_make_one(tmp_path):

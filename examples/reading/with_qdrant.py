@@ -46,3 +46,4 @@ def _id(chunk_id: str) -> str:
 if __name__ == "__main__":
     store = QdrantClient(path=sys.argv[2])
     print("at version", fill(store, "chunks", sys.argv[1]))
+    store.close()
