@@ -29,12 +29,13 @@ from chunkmill.io import table
 from chunkmill.io.corpus import list_sources
 
 FOLDER_FILES = 1_000
+SENTENCES = 8
 
 
 def write(root: Path, number: int, version: int = 0) -> Path:
-    """A document of about 60 tokens; another version has one more sentence."""
+    """A document of about half a KB; another version has one more sentence."""
     rng = np.random.default_rng((number, 7))
-    sentences = [f"{' '.join(rng.choice(WORDS.split(), 9)).capitalize()} {number}-{i}." for i in range(4)]
+    sentences = [f"{' '.join(rng.choice(WORDS.split(), 9)).capitalize()} {number}-{i}." for i in range(SENTENCES)]
     if version:
         sentences.insert(2, f"Corrected on night {version}.")
     path = root / f"{number // FOLDER_FILES:04}" / f"{number:07}.txt"

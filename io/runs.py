@@ -129,10 +129,14 @@ def forget(root: str, run_id: str, *, journal: bool = True, intent: bool = True)
 
 
 def records(root: str) -> list[dict[str, Any]]:
-    """The records of all runs that ended, oldest first."""
-    return [
-        found for run_id, names in sorted(_names(root).items()) if RECORD in names and (found := _read(root, run_id, RECORD))
-    ]
+    """The records of all runs that ended, in the order of their versions: of two at once the first to begin may end last."""
+    found = [_read(root, run_id, RECORD) for run_id, names in sorted(_names(root).items()) if RECORD in names]
+    return sorted(filter(None, found), key=lambda record: (record.get("versions") or {}).get("chunks", -1))
+
+
+def ended(root: str) -> set[str]:
+    """The runs that ended: what they wrote and no version names is of no use."""
+    return {run_id for run_id, names in _names(root).items() if set(names) == {RECORD}}
 
 
 def unfinished(root: str) -> list[str]:

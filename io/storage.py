@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
+from uuid import uuid4
 
 import boto3
 import pyarrow.fs as pafs
@@ -147,7 +148,7 @@ def trouble(error: S3Error, place: Place) -> ConfigError | RunError:
     if isinstance(error, NO_ANSWER):
         return ConfigError(f"no answer{endpoint} for {place}: {error}; check AWS_ENDPOINT_URL and the network")
     if code == "NoSuchBucket":
-        return ConfigError(f"there is no bucket {place.bucket!r}{endpoint}; check its name and AWS_ENDPOINT_URL")
+        return no_bucket(place)
     if code in BAD_CREDENTIALS:
         return ConfigError(f"{place}: the credentials are not accepted{endpoint} ({code}); {TRY_CREDENTIALS}")
     if code in OTHER_REGION:
@@ -157,6 +158,12 @@ def trouble(error: S3Error, place: Place) -> ConfigError | RunError:
             f"{place}: access denied{endpoint}; the credentials need s3:ListBucket and s3:GetObject there{WRITING}"
         )
     return RunError(f"{place}: {error}")
+
+
+def no_bucket(place: Place) -> ConfigError:
+    """The error where S3 knows no such bucket."""
+    endpoint = f" at {url}" if (url := _endpoint()) else ""
+    return ConfigError(f"there is no bucket {place.bucket!r}{endpoint}; check its name and AWS_ENDPOINT_URL")
 
 
 def error_code(error: S3Error) -> str:
@@ -174,7 +181,7 @@ def new_file(place: Place) -> Iterator[str]:
         return
     folder, name = os.path.split(place.path)
     os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f".{name}.tmp")
+    path = os.path.join(folder, f".{uuid4().hex}.{name}.tmp")  # another run may be at the same file
     try:
         yield path
         _sync(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,9 +27,9 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-from chunkmill.chunkers.errors import RunError
+from chunkmill.chunkers.errors import ChunkmillError, ConfigError, RunError
 from chunkmill.io.schema import PARTITIONS, SCHEMAS
-from chunkmill.io.storage import Place, answered, delete, delta_uri, filesystem, locate, new_file, storage_options
+from chunkmill.io.storage import Place, answered, delete, delta_uri, filesystem, locate, new_file, no_bucket, storage_options
 
 FILE = "__filename"  # a column of `read`: the path of the file that holds the row
 GROUP_BYTES = 32 << 20  # of Arrow data in a row group: what a reader must hold at once
@@ -75,6 +76,16 @@ def version(root: str, table: str) -> int | None:
     """The table's version; None where there is no table yet."""
     opened = _open(root, table)
     return None if opened is None else opened.version()
+
+
+def absent(root: str) -> ChunkmillError:
+    """The error where no dataset is, or where that can't be told."""
+    system, path = filesystem(_place(root, "documents"))
+    try:
+        system.get_file_info(pafs.FileSelector(f"{path}/_delta_log", allow_not_found=True))
+    except OSError as error:
+        return RunError(f"whether there is a dataset at {root!r} can't be told: {error}")
+    return ConfigError(f"there is no dataset at {root!r}; make one with: chunkmill run INPUT {shlex.quote(root)}")
 
 
 def read(
@@ -190,12 +201,12 @@ def merge(root: str, files: Sequence[Written], *, run_id: str) -> Written:
     return _write(root, table, dict(files[0].partition), schema, _regroup(parts), run_id)
 
 
-def groups(root: str, table: str, path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Columns of one file, a row group at a time."""
+def groups(root: str, table: str, path: str, columns: Sequence[str], only: Sequence[int] | None = None) -> Iterator[pa.Table]:
+    """Columns of one file, a row group at a time. `only`: these row groups and no others."""
     system, name = filesystem(_place(root, table).child(path))
     with _readable(root, table), pq.ParquetFile(name, filesystem=system, pre_buffer=True) as file:
         held = [c for c in columns if c in file.schema_arrow.names]
-        for i in range(file.num_row_groups):
+        for i in range(file.num_row_groups) if only is None else only:
             yield _filled(file.read_row_group(i, columns=held), table, columns)
 
 
@@ -286,11 +297,21 @@ def commit(
     return next_version
 
 
-def sweep(root: str, table: str, *, age_s: float, only: Collection[str] | None = None, keep: Iterable[str] = ()) -> list[str]:
+def sweep(
+    root: str,
+    table: str,
+    *,
+    age_s: float,
+    only: Collection[str] | None = None,
+    keep: Iterable[str] = (),
+    ended: Collection[str] = (),
+    orphaned_s: float = 0,
+) -> list[str]:
     """Delete files of ours that don't count, and name them, so that a glob over the folder gives just the table.
 
     Kept are files younger than `age_s` (another run may be about to commit them), those of every version that was the
     newest within `age_s` (a reader may be at it), and those of `keep`. `only`: these files and no others, whatever their age.
+    Files of runs that have not `ended` are kept for `orphaned_s`, if that is longer.
     """
     place = _place(root, table)
     counts = {*paths(root, table), *keep}
@@ -298,9 +319,16 @@ def sweep(root: str, table: str, *, age_s: float, only: Collection[str] | None =
         gone = sorted(set(only) - counts)
     else:
         counts.update(*(_paths_at(root, table, old) for old in _recent(place, age_s)))
-        gone = [path for path, age in _ages(place) if OURS.fullmatch(path) and path not in counts and age >= age_s]
+        least = {True: age_s, False: max(age_s, orphaned_s)}
+        spare = ((path, age) for path, age in _ages(place) if OURS.fullmatch(path) and path not in counts)
+        gone = [path for path, age in spare if age >= least[_author(path) in ended]]
     delete(place, gone)
     return gone
+
+
+def _author(path: str) -> str:
+    """The run that wrote a file of ours, whole or not."""
+    return path.rpartition("/")[2].rpartition("-")[0].rpartition(".")[2]
 
 
 def _place(root: str, table: str) -> Place:
@@ -388,6 +416,8 @@ def _open(root: str, table: str, version: int | None = None) -> DeltaTable | Non
     except TableNotFoundError:
         return None
     except (DeltaError, OSError) as error:
+        if place.bucket and "NoSuchBucket" in str(error):
+            raise no_bucket(place) from error
         which = "" if version is None else f" at version {version}"
         raise RunError(f"{place} can't be opened{which}: {_plain(error)}") from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -27,11 +27,12 @@ class Adopted(NamedTuple):
     statuses: Counter[str]
     chunks: int
     run_ids: list[str]  # whose journals are no longer needed once all this is published
+    examples: dict[str, str]  # of each kind of failure: a document and its message
 
 
 def nothing() -> Adopted:
     """Where no run died."""
-    return Adopted([], [], pa.array([], pa.string()), Counter(), 0, [])
+    return Adopted([], [], pa.array([], pa.string()), Counter(), 0, [], {})
 
 
 class _Taken(NamedTuple):
@@ -42,12 +43,16 @@ class _Taken(NamedTuple):
     documents: pa.Table
 
 
-def adopt(root: str, recipe: str, todo: pa.Table) -> Adopted:
-    """What journals hold of the sources to do: those that are complete, and are now as they were when they were read."""
+def adopt(root: str, recipe: str, todo: pa.Table, again: Container[str] | None = ()) -> Adopted:
+    """What journals hold of the sources to do: those that are complete, and are now as they were when they were read.
+
+    A source that failed in a way that is to be tried `again` (kinds of errors, None: all) is not finished: what was out of
+    reach then may be there now.
+    """
     parts = [part for run_id in runs.unfinished(root) for part in _parts(root, run_id, recipe)]
     if not parts:
         return nothing()
-    chosen = _complete(parts, todo)
+    chosen = _complete(parts, todo, again)
     found = nothing()
     seen: set[str] = set()
     sources: set[str] = set()
@@ -61,7 +66,9 @@ def adopt(root: str, recipe: str, todo: pa.Table) -> Adopted:
         seen.update(doc_id for doc_id, keep in zip(ids, kept, strict=True) if keep)
         mine = part.documents.filter(pa.array(kept, pa.bool_()))
         _count(found, mine)
-        found = found._replace(chunks=found.chunks + (pc.sum(mine["n_chunks"]).as_py() or 0))
+        found = found._replace(
+            chunks=found.chunks + (pc.sum(mine["n_chunks"]).as_py() or 0), examples={**part.entry.examples, **found.examples}
+        )
         sources.update(mine["source"].to_pylist())
         if all(kept) and all(passing.values()):
             found.files.extend(part.entry.files)
@@ -69,7 +76,11 @@ def adopt(root: str, recipe: str, todo: pa.Table) -> Adopted:
             gone = [doc_id for doc_id, keep in [*zip(ids, kept, strict=True), *passing.items()] if not keep]
             dropped = pa.array(gone, pa.string())
             found.trimmed.extend((file, dropped) for file in part.entry.files)
-    return found._replace(run_ids=sorted({part.run_id for part in parts}), sources=pa.array(sorted(sources), pa.string()))
+    return found._replace(
+        run_ids=sorted({part.run_id for part in parts}),
+        sources=pa.array(sorted(sources), pa.string()),
+        examples={kind: said for kind, said in found.examples.items() if f"failed:{kind}" in found.statuses},
+    )
 
 
 def _count(found: Adopted, documents: pa.Table) -> None:
@@ -91,7 +102,7 @@ def _body(root: str, path: str) -> pa.Table:
     return table.body(root, "documents", path, KNOWN)
 
 
-def _complete(parts: Sequence[_Taken], todo: pa.Table) -> dict[str, str]:
+def _complete(parts: Sequence[_Taken], todo: pa.Table, again: Container[str] | None) -> dict[str, str]:
     """Of each source that a run finished, in the state in which it is listed now: that run."""
     stat = {row["uri"]: row for row in todo.select(["uri", "etag", "size", "modified"]).to_pylist()}
     counts: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -101,7 +112,7 @@ def _complete(parts: Sequence[_Taken], todo: pa.Table) -> dict[str, str]:
         for row in part.documents.to_pylist():
             key = part.run_id, row["source"]
             counts[key].add(row["doc_id"])
-            if not _alike(row, stat.get(row["source"])):
+            if _passing(row, again) or not _alike(row, stat.get(row["source"])):
                 stale.add(key)
         totals.update({(part.run_id, source): total for source, (_, total) in part.entry.sources.items() if total >= 0})
     for run_id in {part.run_id for part in parts}:
@@ -109,6 +120,10 @@ def _complete(parts: Sequence[_Taken], todo: pa.Table) -> dict[str, str]:
         stale.update((run_id, row.source) for several in rows.values() for row in several)
     done = [key for key, ids in counts.items() if totals.get(key) == len(ids) and key not in stale]
     return {source: run_id for run_id, source in reversed(done)}
+
+
+def _passing(row: dict[str, Any], again: Container[str] | None) -> bool:
+    return row["status"] == "failed" and (again is None or row["error_kind"] in again)
 
 
 def _alike(row: dict[str, Any], now: dict[str, Any] | None) -> bool:

@@ -18,6 +18,7 @@ from ray.data.exceptions import ExecutionTimeoutError
 from ray.exceptions import RayError, RayTaskError
 
 from chunkmill.chunkers.errors import ChunkmillError, RunError
+from chunkmill.io.table import COLOUR
 from chunkmill.jobs.backends import backend
 from chunkmill.jobs.config import Job
 
@@ -78,7 +79,8 @@ def told() -> Iterator[None]:
             raise RunError(f"a task failed: {error.cause}") from error
         raise  # a mistake of ours: with all that is known of where
     except (RayError, ExecutionTimeoutError) as error:
-        raise RunError(f"Ray can't go on ({type(error).__name__}): {error}".splitlines()[0]) from error
+        said = COLOUR.sub("", f"Ray can't go on ({type(error).__name__}): {error}")
+        raise RunError(said.splitlines()[0]) from error
 
 
 def _start(cpus: int | None) -> None:

@@ -46,6 +46,7 @@ BLOCKS_PER_CPU = 4
 BLOCK_SOURCES = 1_000  # the most sources in a block: what one task does at the least
 PLANS = 5  # how often a run plans anew because another committed first
 LIBRARIES = ("ray", "pyarrow", "deltalake", "tiktoken", "torch", "sentence-transformers")
+GPU_ROWS = 256  # documents that a GPU gets at once: small ones fill its batches, large ones fit into memory
 ENOUGH = 100  # documents before the share of failures says anything
 
 
@@ -303,7 +304,8 @@ def flow(
         actors, share, device, threads = cluster.pool(resources, len(parts), job)
         ds = ds.map_batches(
             Embedder,
-            batch_size=None,  # what one task prepared, 512 documents or 8 MB of text: with more, actors would stand idle
+            # What one task prepared, 512 documents or 8 MB of text: with more, actors stand idle. For GPUs Ray wants a number.
+            batch_size=GPU_ROWS if device == "cuda" else None,
             compute=actors,
             fn_constructor_args=(job, device, threads, tally, known.refs),
             **share,

@@ -20,8 +20,9 @@ STAT = ["etag", "size", "modified"]
 SEEN = ["source", *STAT, "recipe", "content_hash"]
 COLUMNS = [*SEEN, "doc_id", "format", "status", "error_kind", "parser"]
 # known: whether the ledger has good rows of it; known_hash: of a source whose content decides; ledger: the file of the
-# ledger that holds its text, where only the recipe is new and the parser is not
-TODO = pa.schema([*LISTING, ("known", pa.bool_()), ("known_hash", pa.string()), ("ledger", pa.string())])
+# ledger that holds its text, where only the recipe is new and the parser is not; again: whether all that is wrong is that it
+# failed before
+TODO = pa.schema([*LISTING, ("known", pa.bool_()), ("known_hash", pa.string()), ("ledger", pa.string()), ("again", pa.bool_())])
 RETRIED: dict[str, tuple[str, ...] | None] = {"never": (), "transient": TRANSIENT, "all": None}
 
 
@@ -51,12 +52,13 @@ def plan(job: Job) -> Plan:
     listing = listed(job)
     versions = {name: table.version(job.output, name) for name in SCHEMAS}
     ledger = table.read(job.output, "documents", [*COLUMNS, table.FILE], version=versions["documents"])
-    todo, retried = _todo(job, listing, ledger)
+    todo = _todo(job, listing, ledger)
+    retried = pc.sum(todo["again"]).as_py() or 0
     is_known = pc.is_in(todo["uri"], value_set=pc.unique(ledger["source"]))
     changed = (pc.sum(is_known).as_py() or 0) - retried
     is_gone = _gone(job, listing, ledger)
     stale = pc.or_(is_gone, pc.is_in(ledger["source"], value_set=todo["uri"]))
-    adopted = adopt(job.output, job.recipe, todo)
+    adopted = adopt(job.output, job.recipe, todo, RETRIED[job.run.retry])
     rest = todo.filter(pc.invert(pc.is_in(todo["uri"], value_set=adopted.sources)))
     added, gone = len(todo) - changed - retried, len(pc.unique(ledger["source"].filter(is_gone)))
     superseded = ledger.filter(stale).select(["source", "doc_id"])
@@ -71,8 +73,8 @@ def listed(job: Job) -> pa.Table:
     return found
 
 
-def _todo(job: Job, listing: pa.Table, ledger: pa.Table) -> tuple[pa.Table, int]:
-    """The sources that are new, changed, under another recipe, or to be tried again; and how many are only the last."""
+def _todo(job: Job, listing: pa.Table, ledger: pa.Table) -> pa.Table:
+    """The sources that are new, changed, under another recipe, or to be tried again."""
     known = _by_source(job, ledger)
     joined = listing.append_column("row", pa.array(np.arange(len(listing)))).join(known, "uri", "seen_source")
     joined = joined.sort_by("row")
@@ -88,9 +90,9 @@ def _todo(job: Job, listing: pa.Table, ledger: pa.Table) -> tuple[pa.Table, int]
         pc.fill_null(joined["good"], False),
         pc.if_else(by_hash, joined["seen_content_hash"], missing),
         pc.if_else(by_ledger, joined["path"], missing),
+        pc.and_(same, again),
     ]
-    todo = pa.Table.from_arrays([c.cast(f.type) for c, f in zip(columns, TODO, strict=True)], schema=TODO).filter(wanted)
-    return todo, pc.sum(pc.and_(same, again)).as_py() or 0
+    return pa.Table.from_arrays([c.cast(f.type) for c, f in zip(columns, TODO, strict=True)], schema=TODO).filter(wanted)
 
 
 def _by_source(job: Job, ledger: pa.Table) -> pa.Table:

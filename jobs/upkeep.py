@@ -15,6 +15,7 @@ from chunkmill.jobs import cluster
 from chunkmill.jobs.publish import FULL_BYTES, TABLES, bundled, carry_out, recover
 
 DEAD_S = 30 * 86_400  # a run that began so long ago and has not ended is dead
+ORPHANED_S = 86_400  # the age at which a file that no version and no journal names is nobody's
 
 
 def new_id() -> str:
@@ -24,8 +25,13 @@ def new_id() -> str:
 
 @cluster.told()
 def compact(root: str, cpus: int | None = None) -> dict[str, tuple[int, int]]:
-    """Put small files together, in one commit per table; of each table the number of files before and after."""
+    """Put small files together, in one commit per table; of each table the number of files before and after.
+
+    Raises ConfigError where there is no dataset.
+    """
     recover(root)
+    if table.version(root, "documents") is None:
+        raise table.absent(root)
     cluster.connect(cpus)
     run_id, counts, steps = new_id(), {}, {}
     for name in TABLES:
@@ -71,9 +77,9 @@ def state(root: str, version: int) -> dict[str, int]:
         known |= record.get("versions") or {}
         if known.get("chunks") == version:
             return dict(known)
-    newest = table.version(root, "chunks")
-    span = f"it has 0 to {newest}" if newest is not None else "it holds no dataset"
-    raise ConfigError(f"{root} has no version {version}; {span}; see `chunkmill runs {root}`")
+    if (newest := table.version(root, "chunks")) is None:
+        raise table.absent(root)
+    raise ConfigError(f"{root} has no version {version}; it has 0 to {newest}; see `chunkmill runs {root}`")
 
 
 def _committed(root: str, run_id: str, steps: Mapping[str, Step], kind: str) -> dict[str, int]:
@@ -85,10 +91,16 @@ def _committed(root: str, run_id: str, steps: Mapping[str, Step], kind: str) -> 
 
 
 def vacuum(root: str, retention_s: float) -> int:
-    """Delete files that no version of the last `retention_s` seconds refers to, nor a run that has not ended; how many."""
+    """Delete files that no version of the last `retention_s` seconds refers to, nor a run that has not ended; how many.
+
+    What a run wrote that has no record is left alone for a day: it may be at work.
+    """
     names = [name for name in SCHEMAS if table.version(root, name) is not None]
-    keep = _journaled(root)
-    return sum(len(table.sweep(root, name, age_s=retention_s, keep=keep.get(name, ()))) for name in names)
+    keep, ended = _journaled(root), runs.ended(root)
+    return sum(
+        len(table.sweep(root, name, age_s=retention_s, keep=keep.get(name, ()), ended=ended, orphaned_s=ORPHANED_S))
+        for name in names
+    )
 
 
 def _journaled(root: str) -> dict[str, set[str]]:
@@ -107,5 +119,5 @@ def _journaled(root: str) -> dict[str, set[str]]:
 def history(root: str) -> list[dict[str, Any]]:
     """The records of all runs, oldest first. Raises ConfigError where there is no dataset."""
     if table.version(root, "documents") is None and not runs.records(root):
-        raise ConfigError(f"{root} holds no dataset")
+        raise table.absent(root)
     return runs.records(root)

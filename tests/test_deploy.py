@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,33 @@ def test_rays_own_schema_accepts_the_cluster():
     workers = prepared["available_node_types"]
     assert workers["gpu"]["max_workers"] > 0
     assert workers["cpu"]["min_workers"] == 0
+
+
+def test_the_cluster_installs_the_newest_wheel_that_it_is_sent(tmp_path):
+    (cluster,) = documents("cluster.yaml")
+    [command] = cluster["setup_commands"]
+    [(sent_to, sent)] = cluster["file_mounts"].items()
+    assert f"--wheel-dir {sent} ." in (ROOT / "docs" / "clusters.md").read_text()
+    for age, name in enumerate(["chunkmill-0.10.0-py3-none-any.whl", "chunkmill-0.9.0-py3-none-any.whl"]):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+
+    shell = f'pip() {{ printf "%s\\n" "$@"; }}; {command.replace(sent_to, str(tmp_path))}'
+    said = subprocess.run(["bash", "-ec", shell], capture_output=True, text=True, check=True).stdout
+
+    assert said.splitlines()[-1] == f"{tmp_path}/chunkmill-0.10.0-py3-none-any.whl[cluster,code,embed,fast]"
+
+
+def test_the_image_is_built_from_what_the_package_needs_and_nothing_else():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    [source] = project["tool"]["setuptools"]["packages"]["find"]["where"]
+    linked = [os.readlink(path).removeprefix("../../") for path in (ROOT / source / "chunkmill").iterdir() if path.is_symlink()]
+    needed = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"], source, *linked}
+
+    lines = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
+
+    assert lines[1] == "*"
+    assert {line[1:] for line in lines if line.startswith("!")} == needed
 
 
 def test_kubernetes_accepts_the_nightly_job():

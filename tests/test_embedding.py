@@ -585,6 +585,15 @@ def test_a_cluster_is_asked_for_what_it_does_not_have_yet(corpus: Path, there: A
     assert (actors.min_size, actors.max_size, share, device, threads) == expected
 
 
+def test_the_stages_are_laid_out_for_gpus_too(ray_here: Any, corpus: Path) -> None:
+    this = job(corpus, resources={"gpu": {"num_gpus": 1}})
+    known = reuse.Gathered([], reuse.PLACES.empty_table())
+
+    laid = pipeline.flow(this, plan.plan(this).todo, "run", cluster.Resources(2, 1, 1), Tally(), known)
+
+    assert "Embedder" in str(laid)
+
+
 def test_tasks_take_what_the_job_says(corpus: Path) -> None:
     asked = {"cpu": {"num_cpus": 2, "memory_mb": 5, "concurrency": 3}}
 

@@ -6,6 +6,7 @@ import pickle
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -362,6 +363,11 @@ def test_a_sweep_without_age_leaves_just_the_table_for_a_glob(plain_root: str) -
     assert ids(plain_root) == ["b"]
     with pytest.raises(RunError, match="retention"):
         ids(plain_root, version=0)
+
+
+def test_a_bucket_that_is_not_there_is_said_to_be_missing(s3: Any) -> None:
+    with pytest.raises(ConfigError, match="there is no bucket 'nowhere'"):
+        read("s3://nowhere/out", "documents")
 
 
 def test_a_sweep_leaves_what_a_run_without_an_end_wrote_as_long_as_it_may_be_at_work(tmp_path: Path) -> None:

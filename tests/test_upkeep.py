@@ -13,7 +13,8 @@ import pytest
 from chunkmill.chunkers.errors import ConfigError, RunError
 from chunkmill.io import runs, table
 from chunkmill.io.diff import changed
-from chunkmill.jobs import pipeline, upkeep
+from chunkmill.jobs import cluster, pipeline, report, upkeep
+from chunkmill.jobs.search import search
 from test_run import chunks_of, command, job, prose
 from test_runs import corpus, settled, texts
 
@@ -52,6 +53,7 @@ def test_a_difference_gives_what_a_vector_store_needs(three_nights, tmp_path, mo
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert command([*arguments, "--vectors", "--output", str(tmp_path / "d.parquet")], monkeypatch) == 0
     rows = pq.read_table(tmp_path / "d.parquet").to_pylist()
+    assert command([*arguments, "--output", str(tmp_path / "none" / "d.parquet")], monkeypatch) == 2
 
     assert [(line["op"], line["chunk_id"]) for line in sorted(lines, key=lambda r: r["op"])] == [
         (row["op"], row["chunk_id"]) for row in rows
@@ -109,6 +111,21 @@ def test_with_no_retention_a_plain_glob_is_the_table(ray_here, corpus, tmp_path)
         upkeep.rollback(str(out), 0)
 
 
+def test_what_a_longer_retention_kept_goes_with_the_first_run_without_one(ray_here, corpus, tmp_path):
+    out = tmp_path / "out"
+    for number in range(2):
+        (corpus / "a.txt").write_text(prose(number + 70))
+        pipeline.run(job(corpus, out))
+    upkeep.compact(str(out))
+    assert len(list((out / "chunks").rglob("*.parquet"))) > len(table.paths(str(out), "chunks"))
+
+    pipeline.run(job(corpus, out, run={"retention": "0"}))
+
+    for name in ("chunks", "documents"):
+        files = [str(path.relative_to(out / name)) for path in (out / name).rglob("*.parquet")]
+        assert sorted(files) == table.paths(str(out), name)
+
+
 def test_files_of_versions_older_than_the_retention_are_deleted(three_nights, corpus):
     for path in three_nights.rglob("*"):
         if path.is_file():
@@ -162,3 +179,22 @@ def test_all_of_it_on_s3(ray_here, s3, corpus, tmp_path):
     upkeep.compact(this.output)
     assert [r["versions"]["chunks"] for r in runs.records(this.output)][:2] == [0, 1]
     settled(this.output)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        report.report,
+        upkeep.history,
+        upkeep.compact,
+        lambda place: search(place, "query"),
+        lambda place: changed(place, 0, 1),
+        lambda place: upkeep.rollback(place, 0),
+    ],
+    ids=["report", "runs", "compact", "search", "diff", "rollback"],
+)
+def test_where_no_dataset_is_every_command_says_how_to_make_one(ask, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "connect", lambda *given: pytest.fail("Ray was started for nothing"))
+
+    with pytest.raises(ConfigError, match=rf"no dataset at .*: chunkmill run INPUT '{tmp_path}/no set'$"):
+        ask(str(tmp_path / "no set"))
