@@ -119,7 +119,7 @@ def job_alone(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def plain_loop(root: Path, out: Path) -> int:
     """The chunks that the stages' functions write when a loop calls them."""
-    from chunkmill.io import table
+    from chunkmill.io import parquet
     from chunkmill.jobs import config, documents
     from chunkmill.jobs import plan as plans
     from chunkmill.jobs import rows as made
@@ -129,8 +129,8 @@ def plain_loop(root: Path, out: Path) -> int:
     chunks = 0
     for part in documents.prepared(todo.to_pylist(), job):
         cut = made.chunk_table(part, job.recipe, "loop")
-        table.write(str(out), "chunks", cut, run_id="loop")
-        table.write(str(out), "documents", made.document_table(part, job.recipe, "loop", keep_text=True), run_id="loop")
+        parquet.write(str(out), "chunks", cut, run_id="loop")
+        parquet.write(str(out), "documents", made.document_table(part, job.recipe, "loop", keep_text=True), run_id="loop")
         chunks += len(cut)
     return chunks
 

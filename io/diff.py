@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chunkmill.chunkers.errors import ConfigError
-from chunkmill.io import table
+from chunkmill.io import parquet, table
 from chunkmill.io.schema import SCHEMAS
 
 KEY = ["chunk_id", "text_hash", "recipe"]
@@ -40,7 +40,7 @@ def _known(root: str, version: int) -> int:
 
 def _rows(root: str, paths: set[str], columns: list[str]) -> pa.Table:
     empty = SCHEMAS["chunks"].empty_table().select(columns)
-    return pa.concat_tables([empty, *(table.counted(root, "chunks", path, columns) for path in sorted(paths))])
+    return pa.concat_tables([empty, *(parquet.counted(root, "chunks", path, columns) for path in sorted(paths))])
 
 
 def _joined(rows: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:

@@ -15,8 +15,8 @@ from uuid import uuid4
 import pyarrow.fs as pafs
 
 from chunkmill.chunkers.errors import RunError
+from chunkmill.io.parquet import Written
 from chunkmill.io.storage import Place, answered, delete, filesystem, locate, new_file
-from chunkmill.io.table import Written
 
 FOLDER = "_runs"
 INTENT = "commit.json"

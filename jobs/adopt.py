@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chunkmill.io import runs, table
+from chunkmill.io import parquet, runs
+from chunkmill.io.parquet import Written
 from chunkmill.io.runs import Entry
 from chunkmill.io.schema import SCHEMAS
-from chunkmill.io.table import Written
 from chunkmill.jobs.united import broken
 
 KNOWN = ["doc_id", "source", "etag", "size", "modified", "status", "error_kind", "n_chunks"]
@@ -93,13 +93,13 @@ def _parts(root: str, run_id: str, recipe: str) -> Iterator[_Taken]:
     empty = SCHEMAS["documents"].empty_table().select(KNOWN)
     for entry in runs.journal(root, run_id):
         if entry.recipe == recipe:
-            there = entry if table.exist(root, entry.files) else entry._replace(files=(), parts=())
+            there = entry if parquet.exist(root, entry.files) else entry._replace(files=(), parts=())
             ledgers = [f.path for f in there.files if f.table == "documents"]
             yield _Taken(run_id, there, pa.concat_tables([empty, *(_body(root, path) for path in ledgers)]))
 
 
 def _body(root: str, path: str) -> pa.Table:
-    return table.body(root, "documents", path, KNOWN)
+    return parquet.body(root, "documents", path, KNOWN)
 
 
 def _complete(parts: Sequence[_Taken], todo: pa.Table, again: Container[str] | None) -> dict[str, str]:

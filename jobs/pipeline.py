@@ -24,9 +24,10 @@ import ray.data
 from chunkmill import __version__
 from chunkmill.chunkers.errors import TRANSIENT, RunError
 from chunkmill.io import recipes, runs
+from chunkmill.io.parquet import Conflict
 from chunkmill.io.runs import Entry
 from chunkmill.io.storage import locate, writable
-from chunkmill.io.table import Conflict, evolve
+from chunkmill.io.table import evolve
 from chunkmill.jobs import asking, cluster, topics
 from chunkmill.jobs.asking import Asking
 from chunkmill.jobs.config import Job

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import ray
 
-from chunkmill.io import runs, table
+from chunkmill.io import parquet, runs, table
+from chunkmill.io.parquet import Conflict, Rewrite, Written
 from chunkmill.io.runs import Intent, Step
-from chunkmill.io.table import Conflict, Rewrite, Written
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.plan import Plan
 
@@ -24,7 +24,7 @@ SMALL_BYTES = 16 << 20  # files below are put together
 FULL_BYTES = 128 << 20  # as far as this
 
 
-NOTHING: table.Changes = {}
+NOTHING: parquet.Changes = {}
 
 
 class Stale(NamedTuple):
@@ -32,7 +32,7 @@ class Stale(NamedTuple):
 
     file: Written
     doc_ids: pa.Array
-    changes: table.Changes = NOTHING
+    changes: parquet.Changes = NOTHING
 
 
 def publish(
@@ -123,7 +123,7 @@ def _stat(todo: pa.Table, touched: Sequence[str]) -> table.Changes:
 
 def rewritten(root: str, files: Sequence[Stale], run_id: str) -> list[Rewrite | None]:
     """Each file without the rows of the documents beside it; None for one that has none of them. A Ray task a file."""
-    task = ray.remote(num_cpus=1)(table.without)
+    task = ray.remote(num_cpus=1)(parquet.without)
     shared = {id(value): ray.put(value) for f in files for value in (f.doc_ids, f.changes)}
     refs = [
         task.remote(root, f.file.table, f.file.path, shared[id(f.doc_ids)], run_id=run_id, changes=shared[id(f.changes)])
@@ -139,7 +139,7 @@ def bundled(root: str, files: Sequence[Written], run_id: str, *, small_bytes: in
         if file.size < small_bytes:
             by_partition.setdefault(str(file.partition), []).append(file)
     groups = [group for small in by_partition.values() for group in grouped(small)]
-    task = ray.remote(num_cpus=1)(table.merge)
+    task = ray.remote(num_cpus=1)(parquet.merge)
     merged = ray.get([task.remote(root, group, run_id=run_id) for group in groups if len(group) > 1])
     alone = [group[0] for group in groups if len(group) == 1]
     return [f for f in files if f.size >= small_bytes] + alone + merged

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import ray
 
 from chunkmill.chunkers.base import Offsets, Vectors
-from chunkmill.io import table
-from chunkmill.io.table import Written
+from chunkmill.io import parquet, table
+from chunkmill.io.parquet import Written
 
 PART_ROWS = 1 << 20  # of the files that one task looks at
 HELD_BYTES = 64 << 20  # of row groups that an actor holds
@@ -89,7 +89,7 @@ def indexed(root: str, paths: Sequence[str], doc_ids: pa.Array, embedder: str) -
     """
     found, groups, before = [WHERE.empty_table()], list[tuple[str, int]](), 0
     for path in paths:
-        for number, rows in enumerate(table.groups(root, "chunks", path, ["doc_id", "text_hash", "embedder"])):
+        for number, rows in enumerate(parquet.groups(root, "chunks", path, ["doc_id", "text_hash", "embedder"])):
             good = np.flatnonzero(pc.fill_null(pc.equal(rows["embedder"], embedder), False))
             columns = [rows[name].take(pa.array(good)) for name in ("doc_id", "text_hash")]
             found.append(pa.table([*columns, np.full(len(good), len(groups)), good, before + good], schema=WHERE))
@@ -169,7 +169,7 @@ class Known:
     def _held(self, group: tuple[str, int]) -> pa.Table:
         if group not in self.held:
             path, number = group
-            (self.held[group],) = table.groups(self.root, "chunks", path, ["text_hash", "vector"], only=[number])
+            (self.held[group],) = parquet.groups(self.root, "chunks", path, ["text_hash", "vector"], only=[number])
         self.held.move_to_end(group)
         while len(self.held) > 1 and sum(part.nbytes for part in self.held.values()) > self.most_bytes:
             self.held.popitem(last=False)

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chunkmill.io import runs, table
+from chunkmill.io import parquet, runs
 from chunkmill.io.runs import Entry
 from chunkmill.jobs import rows
 from chunkmill.jobs.config import Job
@@ -80,13 +80,13 @@ def write(batch: pa.Table, job: Job, run_id: str, tally: Any) -> pa.Table:
     return pa.table([[json.dumps(result)] for result in results], schema=RESULT)
 
 
-def _files(batch: pa.Table, documents: pa.Table, job: Job, run_id: str) -> list[table.Written]:
+def _files(batch: pa.Table, documents: pa.Table, job: Job, run_id: str) -> list[parquet.Written]:
     made = {
         "chunks": rows.chunk_table(batch, job.recipe, run_id, job.embedder),
         "images": rows.image_table(batch, job.recipe, run_id),
         "documents": rows.document_table(documents, job.recipe, run_id, keep_text=job.run.keep_text),
     }
-    return [file for name, data in made.items() if len(data) for file in table.write(job.output, name, data, run_id=run_id)]
+    return [file for name, data in made.items() if len(data) for file in parquet.write(job.output, name, data, run_id=run_id)]
 
 
 def _sources(batch: pa.Table) -> dict[str, tuple[int, int]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chunkmill.chunkers.base import Document
-from chunkmill.io import table
+from chunkmill.io import parquet
 from chunkmill.io.schema import blocks_of
 from chunkmill.jobs.rows import OF_DOCUMENT, Row
 
@@ -28,9 +28,9 @@ def stored(sources: Sequence[Mapping[str, Any]], root: str) -> Iterator[Row]:
 
 def _file(root: str, path: str, sources: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
     names = pa.array(list(sources))
-    totals = Counter(table.body(root, "documents", path, ["source"])["source"].to_pylist())
+    totals = Counter(parquet.body(root, "documents", path, ["source"])["source"].to_pylist())
     seen: Counter[str] = Counter()
-    for group in table.groups(root, "documents", path, STORED):
+    for group in parquet.groups(root, "documents", path, STORED):
         for values in group.filter(pc.is_in(group["source"], value_set=names)).to_pylist():
             source = values["source"]
             ordinal = seen[source]

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chunkmill.io import table
+from chunkmill.io import parquet
+from chunkmill.io.parquet import Written
 from chunkmill.io.runs import Entry, PartRow
-from chunkmill.io.table import Written
 from chunkmill.jobs.config import Job
 
 LOST = ("internal", "some of its parts did not come through")
@@ -60,13 +60,13 @@ def united(job: Job, entries: Sequence[Entry], run_id: str) -> United:
                 errors = {doc_id: next((r.error for r in spoilt[doc_id] if r.error), LOST) for doc_id in good}
                 rows = _failed(job, file, errors)
                 made.failed.update((row["uri"], (row["error_kind"], row["error"])) for row in rows.to_pylist())
-                made.files.extend(table.write(job.output, "documents", rows, run_id=run_id))
+                made.files.extend(parquet.write(job.output, "documents", rows, run_id=run_id))
     return made
 
 
 def _failed(job: Job, file: Written, errors: dict[str, tuple[str, ...]]) -> pa.Table:
     """The rows of these documents in a file of the ledger, as failed ones."""
-    known = table.body(job.output, "documents", file.path, filter=pc.field("doc_id").isin(list(errors)))
+    known = parquet.body(job.output, "documents", file.path, filter=pc.field("doc_id").isin(list(errors)))
     changed = [
         row | {"status": "failed", "error_kind": kind, "error": why, "n_chunks": 0, "n_tokens": 0}
         for row in known.to_pylist()

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from chunkmill.chunkers.errors import ConfigError, RunError
-from chunkmill.io import runs, table
+from chunkmill.io import parquet, runs, table
 from chunkmill.io.runs import Intent, Step
 from chunkmill.io.schema import SCHEMAS
 from chunkmill.jobs import cluster
@@ -64,7 +64,7 @@ def rollback(root: str, version: int) -> dict[str, int]:
         now = {f.path: f for f in table.active(root, name)}
         then = {f.path: f for f in table.active(root, name, wanted[name])} if name in wanted else {}
         back = [f for path, f in then.items() if path not in now]
-        if not table.exist(root, back):
+        if not parquet.exist(root, back):
             raise RunError(f"files of version {version} of {root} were deleted after the retention; it can't be brought back")
         steps[name] = Step(expected, tuple(back), tuple(path for path in now if path not in then))
     return _committed(root, run_id, steps, "rollback")

@@ -18,7 +18,7 @@ import pytest
 
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.identity import digest
-from chunkmill.io import table
+from chunkmill.io import parquet, table
 from chunkmill.io.schema import CHUNKS
 from chunkmill.jobs import backends, cluster, embedding, models, pipeline, plan, reuse, rows
 from chunkmill.jobs.config import load
@@ -373,7 +373,7 @@ def stored(folder: Path, texts: list[list[str]], embedder: str = "e") -> tuple[s
             "format": ["text"] * len(several),
         }
         columns = {f.name: known.get(f.name, pa.nulls(len(several), f.type)) for f in CHUNKS}
-        files += table.write(root, "chunks", pa.table(columns, schema=CHUNKS), run_id="r")
+        files += parquet.write(root, "chunks", pa.table(columns, schema=CHUNKS), run_id="r")
     table.commit(root, "chunks", add=files, remove=[], expected=None, run_id="r", info={})
     return root, vectors
 

@@ -20,7 +20,7 @@ from chunkmill.chunkers.base import Block, Document, Span
 from chunkmill.chunkers.errors import DocumentError
 from chunkmill.chunkers.identity import identities
 from chunkmill.chunkers.measure import tokenizer
-from chunkmill.io import runs, table
+from chunkmill.io import parquet, runs, table
 from chunkmill.io.corpus import list_sources
 from chunkmill.io.parsers import parse
 from chunkmill.jobs import documents, isolation, parts, pipeline, plan, rows, stages, united
@@ -451,7 +451,7 @@ def test_a_part_that_no_model_can_read_makes_the_document_a_failed_one(tmp_path:
 
     found = united.united(this, entries, "dead")
 
-    bodies = [table.body(this.output, f.table, f.path) for f in found.files]
+    bodies = [parquet.body(this.output, f.table, f.path) for f in found.files]
     kept = [row for body in bodies if "status" in body.column_names for row in body.to_pylist()]
     assert sorted((Path(r["uri"]).name, r["status"], r["error"], r["n_chunks"]) for r in kept) == [
         ("a.txt", "ok", None, 1),

@@ -18,7 +18,7 @@ import pytest
 
 from chunkmill.chunkers.errors import RunError
 from chunkmill.io import runs, table
-from chunkmill.io.table import Conflict
+from chunkmill.io.parquet import Conflict
 from chunkmill.jobs import documents, pipeline, publish, stages
 from chunkmill.jobs.forecast import forecast
 from chunkmill.jobs.plan import plan
