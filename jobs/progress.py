@@ -42,6 +42,7 @@ class Progress:
         now = time.monotonic()
         if not self.said:
             self.total = pc.sum(plan.todo["size"]).as_py() or 0
+            self.before = plan.adopted.chunks  # by a run that died
             self._say(planned(plan), "\n")
             self.said = now
             return
@@ -70,8 +71,8 @@ class Progress:
             parts.append(f"{counted(calls, 'answer')} of the language model")
         if embedded := seen.get("embedded", 0):
             parts.append(f"{counted(int(embedded), 'chunk')} embedded ({embedded / seconds:,.0f}/s)")
-        if summary.chunks:
-            parts.append(f"{counted(summary.chunks, 'chunk')} written")
+        if written := summary.chunks - self.before:
+            parts.append(f"{counted(written, 'chunk')} written")
         if left := self._left(now):
             parts.append(f"about {duration(left)} left")
         return f"{duration(seconds)}: {', '.join(parts)}"

@@ -98,3 +98,19 @@ def test_models_have_to_have_been_through_what_is_read(seen: dict[str, float], e
 
 def test_nothing_is_said_of_inputs_without_bytes() -> None:
     assert share({"documents": 3}, 0) == 0.0
+
+
+def test_what_a_run_that_died_had_written_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    out, summary = io.StringIO(), Summary("run", "recipe", chunks=8_889)
+    whole = plan()._replace(adopted=nothing()._replace(chunks=8_889))
+    watch = Progress(out)
+    watch(summary, whole)
+    for second, chunks in ((1011.0, 8_889), (1022.0, 8_900)):
+        clock[0], summary.chunks = second, chunks
+        watch(summary, whole)
+
+    _, *lines = out.getvalue().splitlines()
+    assert ["written" in line for line in lines] == [False, True]
+    assert lines[1].endswith("11 chunks written")
