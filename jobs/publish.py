@@ -41,7 +41,7 @@ def publish(
     """The new version of each table. Readers see the old dataset or the new one.
 
     The rows of `touched` and `kept` sources stay, those of the former with what the listing says of them now. Raises
-    `table.Conflict` if another run committed since the plan was made.
+    `Conflict` if another run committed since the plan was made.
     """
     stay = pc.is_in(plan.superseded["source"], value_set=pa.array([*touched, *kept], pa.string()))
     gone = plan.superseded["doc_id"].filter(pc.invert(stay)).combine_chunks()
