@@ -115,7 +115,7 @@ def recover(root: str, *, at_once: bool = False) -> list[str]:
     return done
 
 
-def _stat(todo: pa.Table, touched: Sequence[str]) -> table.Changes:
+def _stat(todo: pa.Table, touched: Sequence[str]) -> parquet.Changes:
     """What the listing says of these sources, by source."""
     rows = todo.filter(pc.is_in(todo["uri"], value_set=pa.array(touched, pa.string())))
     return {r["uri"]: {n: r[n] for n in ("etag", "size", "modified")} for r in rows.to_pylist()}
