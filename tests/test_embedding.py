@@ -386,15 +386,15 @@ def superseded_in(root: str) -> pa.Table:
 def test_all_vectors_are_reused_however_little_of_them_is_held(
     ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "GROUP_BYTES", 4 << 10)
+    monkeypatch.setattr(parquet, "GROUP_BYTES", 4 << 10)
     monkeypatch.setattr(reuse, "PART_ROWS", 500)
     root, vectors = stored(tmp_path, [[f"text {f} {i}" for i in range(300)] for f in range(3)])
     gathered = reuse.gather(root, 0, "e", superseded_in(root))
     known = Known.fetched(root, gathered.refs)
     known.most_bytes = 1
     read: list[tuple[str, int]] = []
-    groups = table.groups
-    monkeypatch.setattr(table, "groups", lambda *args, only: (read.append((args[2], *only)), groups(*args, only=only))[1])
+    groups = parquet.groups
+    monkeypatch.setattr(parquet, "groups", lambda *args, only: (read.append((args[2], *only)), groups(*args, only=only))[1])
     rows = table.read(root, "chunks", ["doc_id", "text_hash"]).group_by("doc_id").aggregate([("text_hash", "list")])
     of_document = dict(zip(rows["doc_id"].to_pylist(), rows["text_hash_list"].to_pylist(), strict=True))
 
@@ -412,7 +412,7 @@ def test_all_vectors_are_reused_however_little_of_them_is_held(
 
 
 def test_a_text_that_is_everywhere_is_taken_from_what_is_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "GROUP_BYTES", 4 << 10)
+    monkeypatch.setattr(parquet, "GROUP_BYTES", 4 << 10)
     root, vectors = stored(tmp_path, [[t for i in range(150) for t in ("the same", f"own {f} {i}")] for f in range(2)])
     names = superseded_in(root)["doc_id"].combine_chunks()
     paths = table.paths(root, "chunks")
