@@ -184,7 +184,8 @@ def noise(text: str, starts: Sequence[int]) -> list[float]:
         tied = np.zeros(len(values), np.bool_)
         tied[order[again]] = tied[order[again + 1]] = True
         values[tied] += _hashes(text, list(compress(starts, tied.tolist())), TIED) / (1 << 24)
-    return values.tolist()  # type: ignore[no-any-return]
+    found: list[float] = values.tolist()
+    return found
 
 
 def _hashes(text: str, starts: Sequence[int], length: int) -> Floats:

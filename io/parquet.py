@@ -26,7 +26,7 @@ GROUP_BYTES = 32 << 20  # of Arrow data in a row group: what a reader must hold 
 UNREPEATED = {"chunk_id", "text_hash"}  # a dictionary of values that never repeat only costs
 
 
-class Conflict(RunError):  # noqa: N818
+class Conflict(RunError):  # noqa: N818  # an outcome to go on from, not a mistake
     """Someone else committed first (and perhaps deleted what was replaced): plan again."""
 
 

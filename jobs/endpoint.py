@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import numpy as np
 import urllib3
@@ -26,16 +24,11 @@ from urllib3.util import Retry, Timeout
 from chunkmill.chunkers.base import Vectors
 from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError
 from chunkmill.chunkers.measure import Tokenizer, tokenizer
-from chunkmill.jobs import windows
+from chunkmill.jobs import windows, wire
+from chunkmill.jobs.wire import AGAIN, BACKOFF_S, LONGEST_S, REFUSED, SAID
 
 RETRIES = 6
-BACKOFF_S = 0.5  # doubled each time, half of it again at random
-LONGEST_S = 60.0  # between two tries, whatever the server asks for
-AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, *range(520, 531))
 BATCH_TOKENS = 100_000  # in one request, unless set
-REFUSED = (400, 413, 422)  # may be one text's fault
-FIT = re.compile(r"[!-~]*")  # to be in a header
-SAID = 300  # characters of an error that are passed on
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +177,6 @@ def checked(endpoint: Endpoint) -> Endpoint:
 
 def connect(endpoint: Endpoint, size: int) -> urllib3.PoolManager:
     """Connections to the endpoint, through the proxy of the environment where there is one."""
-    parts = urlsplit(checked(endpoint).base_url)
     retry = Retry(
         endpoint.retries,
         allowed_methods=None,
@@ -197,16 +189,12 @@ def connect(endpoint: Endpoint, size: int) -> urllib3.PoolManager:
         raise_on_status=False,
     )
     options: dict[str, Any] = {"maxsize": size, "retries": retry, "timeout": Timeout(connect=10, read=endpoint.timeout_s)}
-    proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
-    return urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+    return wire.pool(checked(endpoint).base_url, **options)
 
 
 def post(pool: urllib3.PoolManager, endpoint: Endpoint, body: dict[str, Any]) -> tuple[int, bytes]:
     """Status and body of the answer, after retries. Raises RunError where none comes."""
-    key = os.environ.get(endpoint.key_env, "").strip()
-    if not FIT.fullmatch(key):  # the client would say it in its error
-        raise ConfigError(f"{endpoint.key_env} holds white space or characters beyond ASCII, which no key has (embed.key_env)")
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    headers = wire.headers(wire.secret(endpoint.key_env, "embed.key_env"))
     try:
         answer = pool.request("POST", endpoint.url, body=json.dumps(body).encode(), headers=headers)
     except (urllib3.exceptions.HTTPError, OSError) as error:

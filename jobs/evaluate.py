@@ -80,9 +80,7 @@ class Cut(NamedTuple):
     @property
     def lines(self) -> Offsets:
         """What `Chunks.lines` says."""
-        levels = np.array([c.level for c in self.chunks])
-        found: Offsets = self.owners * (levels.max() + 1) + levels
-        return found
+        return ranking.lines_of(self.owners, np.array([c.level for c in self.chunks], np.int64))
 
     def take(self, at: Offsets) -> Cut:
         """Some of the chunks."""

@@ -18,7 +18,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 from urllib3.util import Timeout
@@ -27,14 +26,14 @@ from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError
 from chunkmill.chunkers.identity import digest
 from chunkmill.chunkers.llm import CONTROL, HIDDEN, Refused, tokens
 from chunkmill.chunkers.seams import clean
+from chunkmill.jobs import wire
 from chunkmill.jobs.answers import Answer, Answers
 from chunkmill.jobs.meter import Gate
+from chunkmill.jobs.wire import AGAIN, BACKOFF_S, LONGEST_S, REFUSED, SAID
 
 if TYPE_CHECKING:
     from chunkmill.jobs.settings import LlmSettings
 
-AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, *range(520, 531))
-REFUSED = (400, 413, 422)  # may be one prompt's fault
 # How endpoints word it: OpenAI, Azure, Anthropic, Gemini, Mistral, Groq, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio.
 TOO_LONG = re.compile(
     r"context.?(length|window|size|limit)|prompt is too long|(input|prompt|text) too long|reduce the length|request too large"
@@ -46,11 +45,8 @@ FORM = re.compile(r"response.?format|json_object|json_schema|json mode", re.I)  
 NO_JSON = re.compile(r"json_validate_failed|failed to generate json", re.I)  # it is known, and this answer came out wrong
 FILTERED = re.compile(r"content.?filter|content management policy|content.?policy|input was flagged|data_inspection", re.I)
 UNPAID = re.compile(r"insufficient_quota|billing_hard_limit|billing_not_active", re.I)
-BACKOFF_S, LONGEST_S = 0.5, 60.0  # doubled each time, up to the longest; at random between a half and three halves of it
 PATIENCE_S = 300.0  # the most that a server's Retry-After is followed
-FIT = re.compile(r"[!-~]*")  # to be in a header
 MOST_BYTES = 16 << 20  # of an answer
-SAID = 300  # characters of an error that are passed on
 PROBE = 'Answer with the JSON object {"ok": true} alone.'
 # Kinds of DocumentError: the run stopped asking; no answer after all tries; the endpoint takes no such prompt.
 UNASKED, UNANSWERED, UNTAKEN = "unasked", "unanswered", "refused"
@@ -194,25 +190,28 @@ def key_of(settings: LlmSettings, prompt: str) -> str:
 
 def connect(settings: LlmSettings, size: int) -> urllib3.PoolManager:
     """Connections to the endpoint, through the proxy of the environment where there is one."""
-    parts = urlsplit(settings.base_url)
     limit = Timeout(connect=min(10.0, settings.timeout_s), read=settings.timeout_s)
     options: dict[str, Any] = {"maxsize": size, "retries": False, "timeout": limit, "block": False}
-    proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
-    return urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+    return wire.pool(settings.base_url, **options)
 
 
 def post(http: urllib3.PoolManager, settings: LlmSettings, prompt: str, *, form: bool = True) -> Answer | Trouble:
     """One request, answered within `timeout_s`; with its `response_format` only if `form`."""
     sent = {key: value for key, value in settings.parameters_sent().items() if form or key != "response_format"}
     body = sent | {"model": settings.model, "messages": [{"role": "user", "content": prompt}]}
-    key = os.environ.get(settings.key_env, "").strip()
-    if not FIT.fullmatch(key):  # the client would say it in its error
-        return Trouble("fatal", f"was not asked: {settings.key_env} holds white space or characters beyond ASCII (llm.key_env)")
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    try:
+        key = wire.secret(settings.key_env, "llm.key_env")
+    except ConfigError as error:
+        return Trouble("fatal", f"was not asked: {error}")
     until = time.monotonic() + settings.timeout_s
     try:
         answer = http.request(
-            "POST", settings.url, body=json.dumps(body).encode(), headers=headers, preload_content=False, redirect=False
+            "POST",
+            settings.url,
+            body=json.dumps(body).encode(),
+            headers=wire.headers(key),
+            preload_content=False,
+            redirect=False,
         )
         data = _received(answer, until)
     except urllib3.exceptions.NewConnectionError as error:

@@ -47,6 +47,12 @@ class Chunks(NamedTuple):
     lines: Offsets | None = None
 
 
+def lines_of(documents: Offsets, levels: Offsets) -> Offsets:
+    """What `Chunks.lines` says, by the document of each chunk and its level."""
+    found: Offsets = documents * (levels.max(initial=0) + 1) + levels
+    return found
+
+
 def flat(texts: Sequence[str], vectors: Vectors, lines: Offsets | None = None) -> Chunks:
     """Chunks without parts: each is its own."""
     return Chunks(texts, vectors, vectors, np.arange(len(texts)), lines=lines)

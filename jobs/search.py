@@ -105,7 +105,7 @@ def _read(dataset: str, mode: ranking.Mode) -> tuple[pa.Table, ranking.Chunks]:
         vectors = found["vector"].combine_chunks().flatten().to_numpy().reshape(len(found), -1)
     texts = [f"{context}\n{text}" for context, text in zip(*(found[c].to_pylist() for c in ("context", "text")), strict=True)]
     documents, levels = np.unique(found["doc_id"].to_numpy(), return_inverse=True)[1], found["level"].to_numpy()
-    return found, ranking.flat(texts, vectors, documents * (levels.max(initial=0) + 1) + levels)
+    return found, ranking.flat(texts, vectors, ranking.lines_of(documents, levels))
 
 
 def _leaves(found: pa.Table, parents: ranking.Chunks, scores: ranking.Scores, at: int) -> tuple[Leaf, ...]:
