@@ -22,6 +22,7 @@ import numpy.typing as npt
 from chunkmill.chunkers.base import Budget, Span
 
 Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
 Window = tuple[int, int]
 
 LEAST, MOST = 1.35, 3.0  # of the limit: what a division leaves on either side, and what is divided no more
@@ -29,6 +30,7 @@ SLACK = 16  # units on either side of where a cut can be: white space between ch
 HASHED = 16  # characters behind a seam that its hash is made of: few, so that few edits touch them
 TIED = 80  # as many as break a tie between two of them
 SLAB = 1 << 14  # parts whose hashes are computed at once
+MANY, SPARSE = 256, 64  # from so many on, all text between them is looked at, unless it is more characters a part than this
 WEIGHTS = np.array([pow(0x9E3779B97F4A7C15, k, 1 << 64) for k in range(1, TIED + 1)], np.uint64)
 NOISE = 0.5  # how much the hash weighs beside the strengths, which are whole numbers
 MIXER, SHIFT = np.uint64(0x94D049BB133111EB), np.uint64(29)
@@ -190,15 +192,33 @@ def noise(text: str, starts: Sequence[int]) -> list[float]:
 
 def _hashes(text: str, starts: Sequence[int], length: int) -> Floats:
     """A number in [0, NOISE) for the text of this length behind each of the offsets."""
-    behind = "".join([text[at : at + length] for at in starts])
-    if len(behind) < length * len(starts):
-        behind = "".join([text[at : at + length].ljust(length, "\0") for at in starts])
-    codes = np.frombuffer(behind.encode("utf-32-le"), np.uint32).reshape(-1, length)
-    mixed: npt.NDArray[np.uint64] = np.dot(codes.astype(np.uint64), WEIGHTS[:length])
+    apart = len(starts) < MANY or starts[-1] - starts[0] > SPARSE * len(starts)
+    mixed = (_sums if apart else _sums_of_all)(text, starts, length)
     mixed ^= mixed >> SHIFT
     mixed *= MIXER
     mixed >>= KEPT
     return mixed * SCALE
+
+
+def _sums(text: str, starts: Sequence[int], length: int) -> Words:
+    """For each offset the weighted sum of the code points of the text of this length behind it."""
+    behind = "".join([text[at : at + length] for at in starts])
+    if len(behind) < length * len(starts):
+        behind = "".join([text[at : at + length].ljust(length, "\0") for at in starts])
+    codes = np.frombuffer(behind.encode("utf-32-le"), np.uint32).reshape(-1, length)
+    sums: Words = np.dot(codes.astype(np.uint64), WEIGHTS[:length])
+    return sums
+
+
+def _sums_of_all(text: str, starts: Sequence[int], length: int) -> Words:
+    """The same out of one array of all text between the offsets: less work where they are words."""
+    first, end = starts[0], starts[-1] + length
+    codes = np.frombuffer(text[first:end].ljust(end - first, "\0").encode("utf-32-le"), np.uint32).astype(np.uint64)
+    at = np.array(starts) - first
+    sums = np.zeros(len(starts), np.uint64)
+    for k in range(length):
+        sums += codes.take(at + k) * WEIGHTS[k]
+    return sums
 
 
 def division(parts: Parts, a: int, b: int) -> int | None:

@@ -15,11 +15,11 @@ import numpy as np
 
 from chunkmill.chunkers import presets
 from chunkmill.chunkers.anchor import Parts, Window, packed
-from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
+from chunkmill.chunkers.base import NOTHING, Budget, Document, Offsets, Piece, Span
 from chunkmill.chunkers.errors import ConfigError, choose
 from chunkmill.chunkers.pack import fit, pack
 from chunkmill.chunkers.scan import blank_lines, lines, sentence_ends
-from chunkmill.chunkers.seams import sentence_starts, text_from, trim
+from chunkmill.chunkers.seams import sentence_starts, text_from, trim, words
 
 AROUND = 16  # characters on either side of a place to cut that are looked at with it
 GRAINS = 8  # of a chunk: what is smaller is not divided before packing
@@ -27,7 +27,8 @@ SENTENCE = "{sentence}"  # in a list of separators: the end of a sentence, as th
 
 # What ends a sentence, looked at without a dictionary: good enough to choose among places to cut.
 ENDS = r"""(?:(?<=[.!?])|(?<=[.!?]["')\]”’]))\s++(?![a-z])|(?<=[。！？])"""
-TEXT = (r"\n[ \t\r]*\n", r"\n", ENDS, r"\s")
+WHITE = r"\s"
+TEXT = (r"\n[ \t\r]*\n", r"\n", ENDS, WHITE)
 Seam = tuple[int, int, int]  # where the part before ends, where the part behind begins, the rank: 0 the strongest
 PRESETS = {"text": TEXT, **presets.PRESETS}
 
@@ -226,11 +227,12 @@ def _fitted(
     found = Parts(text, starts, ends, strengths, budget)
     if found.fit():
         return found
-    parts: Sequence[Span] = list(map(Span, starts, ends))
-    last = partial(_parts, text, separator=separators[-1], keep=keep, language=language)
+    parts = np.array((starts, ends, strengths), np.int64)
+    last = partial(_pieces, text, separator=separators[-1], keep=keep, language=language)
     for rank, divide in ((len(separators), last), (len(separators) + 1, partial(fit, text, budget=budget))):
-        parts, strengths = _finer(parts, strengths, budget, rank, divide)
-    return Parts(text, [p.start for p in parts], [p.end for p in parts], strengths, budget)
+        parts = _finer(parts, budget, rank, divide)
+    starts, ends, strengths = parts.tolist()
+    return Parts(text, starts, ends, strengths, budget)
 
 
 def _gaps(text: str, span: Span, separators: Sequence[str], keep: str, language: str) -> list[Seam]:
@@ -258,20 +260,17 @@ def _seams(text: str, span: Span, separator: str, keep: str, language: str) -> I
             yield (left, left) if keep == "start" else (right, right)
 
 
-def _finer(
-    parts: Sequence[Span], strengths: Sequence[int], budget: Budget, rank: int, divide: Callable[[Span], list[Span]]
-) -> tuple[Sequence[Span], Sequence[int]]:
-    """The parts that don't fit divided; a new seam has the strength `rank`."""
-    whole = fitting(parts, budget)
-    if all(whole):
-        return parts, strengths
-    finer: list[Span] = []
-    strength: list[int] = []
-    for part, own, fits in zip(parts, strengths, whole, strict=True):
-        found = [part] if fits else divide(part)
-        finer += found
-        strength += [own, *[rank] * (len(found) - 1)]
-    return finer, strength
+def _finer(parts: Offsets, budget: Budget, rank: int, divide: Callable[[Span], Sequence[Span] | Offsets]) -> Offsets:
+    """The parts (starts, ends, strengths) with those divided that don't fit; a new seam has the strength `rank`."""
+    first, last = budget.indices_of(parts[:2])
+    finer, done = [], 0
+    for i in (last - first > budget.rooms_from(parts[0])).nonzero()[0].tolist():
+        spans = np.array(divide(Span(*parts[:2, i].tolist())), np.int64).reshape(-1, 2)
+        ranks = np.full(len(spans), rank)
+        ranks[:1] = parts[2, i]
+        finer += [parts[:, done:i], np.vstack((spans.T, ranks))]
+        done = i + 1
+    return np.hstack((*finer, parts[:, done:]))
 
 
 def split(
@@ -334,6 +333,11 @@ def _parts(text: str, span: Span, separator: str, keep: str, language: str) -> l
                 parts.append(part)
         start = begin
     return parts
+
+
+def _pieces(text: str, span: Span, separator: str, keep: str, language: str) -> Sequence[Span] | Offsets:
+    """`_parts`; words, which are many, by arrays: (n, 2)."""
+    return words(text, span) if separator == WHITE else _parts(text, span, separator, keep, language)
 
 
 @lru_cache(maxsize=256)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
 import regex
 from sentencex import get_sentence_boundaries
 
-from chunkmill.chunkers.base import Span
+from chunkmill.chunkers.base import Offsets, Span
 
+LAST_SPACE = 0x3000  # the white character with the highest code
 CLUSTER = regex.compile(r"\X")
 BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
 NOT_WHITE = re.compile(r"\S")
@@ -48,6 +52,21 @@ def text_from(text: str, start: int) -> int:
     """Where the first character from `start` on is that is not white; the end of the text if there is none."""
     found = NOT_WHITE.search(text, start)
     return found.start() if found else len(text)
+
+
+def words(text: str, within: Span) -> Offsets:
+    """The stretches without white space: (n, 2)."""
+    codes = np.frombuffer(text[within.start : within.end].encode("utf-32-le"), np.uint32)
+    inside = np.zeros(len(codes) + 2, np.bool_)
+    np.logical_not(_white().take(codes, mode="clip"), out=inside[1:-1])
+    edges: Offsets = (inside[1:] != inside[:-1]).nonzero()[0].reshape(-1, 2) + within.start
+    return edges
+
+
+@lru_cache(maxsize=1)
+def _white() -> npt.NDArray[np.bool_]:
+    """For each code point whether it is white space; the last one, which is not, stands for all above it."""
+    return np.array([chr(code).isspace() for code in range(LAST_SPACE + 2)])
 
 
 def between(text: str, cuts: Iterable[int], within: Span) -> list[Span]:

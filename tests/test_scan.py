@@ -1,14 +1,16 @@
 """The seams of plain text are those that a reader of the text would name."""
 
 import re
+import sys
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chunkmill.chunkers.anchor import _sums, _sums_of_all
 from chunkmill.chunkers.base import Budget, Span
 from chunkmill.chunkers.recursive import Paragraphs
 from chunkmill.chunkers.scan import blank_lines, lines, sentence_ends
-from chunkmill.chunkers.seams import sentences, trim
+from chunkmill.chunkers.seams import sentences, trim, words
 from vocabulary import stretches
 
 
@@ -88,3 +90,27 @@ def test_looking_in_a_window_finds_the_seams_that_lie_there(text, low, high):
 
 def test_a_full_stop_behind_wide_white_space_does_not_stop_the_segmenter():
     assert sentences("Salut\u00a0. Voila. A\u2003.") == [Span(0, 7), Span(8, 14), Span(15, 18)]
+
+
+@given(text=TEXTS, start=st.integers(0, 60))
+@settings(max_examples=400, deadline=None)
+def test_words_are_what_white_space_leaves(text, start):
+    start = min(start, len(text))
+
+    found = words(text, Span(start, len(text)))
+
+    assert found.tolist() == [list(m.span()) for m in re.compile(r"\S+").finditer(text, start)]
+
+
+def test_every_white_character_ends_a_word():
+    white = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
+
+    assert len(words("x" + "x".join(white) + "x", Span(0, 2 * len(white) + 1))) == len(white) + 1
+
+
+@given(text=TEXTS)
+@settings(max_examples=400, deadline=None)
+def test_seams_are_hashed_alike_one_by_one_and_all_together(text):
+    starts = [start for start, _ in words(text, Span(0, len(text))).tolist()]
+    if starts:
+        assert _sums(text, starts, 16).tolist() == _sums_of_all(text, starts, 16).tolist()
