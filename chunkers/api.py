@@ -71,10 +71,10 @@ def chunking(
     units = share(overlap, getattr(cut, "window", None) or size) if isinstance(overlap, str) else overlap
     whole, units = cut.sized(size, units) if hasattr(cut, "sized") else (size, units)
     if min_size and hasattr(cut, "min_size"):  # a strategy that has a use of its own for it
-        cut, min_size = replace(cut, min_size=min_size), 0  # type: ignore[type-var]
+        cut, min_size = replace(cut, min_size=min_size), 0  # type: ignore[type-var]  # a dataclass
     if min_size and getattr(cut, "overlaps", False):
         raise ConfigError(f"chunk.min_size is {min_size}, and {type(cut).__name__} places its own windows; leave it out")
-    return Chunking(cut, whole, units, unit, context, min_size)  # type: ignore[arg-type]
+    return Chunking(cut, whole, units, unit, context, min_size)  # type: ignore[arg-type]  # one of the three
 
 
 def share(overlap: str, size: int) -> int:
@@ -103,7 +103,7 @@ def chunk_all(docs: Sequence[Document], chunking: Chunking, answers: Answers) ->
     budgets = [chunking.budget(doc, context) for doc, context in zip(docs, contexts, strict=True)]
     if chunking.context == "llm":
         situating: Any = partial(_situated, chunking)
-        return drive(situating, docs, budgets, answers)  # type: ignore[return-value]
+        return drive(situating, docs, budgets, answers)  # type: ignore[return-value]  # chunks, not pieces
     outcomes = drive(chunking.strategy, docs, budgets, answers)
     return [
         pieces if isinstance(pieces, DocumentError) else _finished(doc, pieces, chunking, budget, context)

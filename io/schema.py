@@ -133,10 +133,10 @@ def block_rows(blocks: Iterable[Block]) -> list[dict[str, object]]:
 def blocks_of(rows: Iterable[dict[str, object]]) -> tuple[Block, ...]:
     """The blocks that `block_rows` wrote."""
     return tuple(
-        Block(r["kind"], Span(r["start"], r["end"]), r["level"], r["page"], _spans(r["parts"]), r["title"])  # type: ignore[arg-type]
+        Block(r["kind"], Span(r["start"], r["end"]), r["level"], r["page"], _spans(r["parts"]), r["title"])  # type: ignore[arg-type]  # as the schema says
         for r in rows
     )
 
 
 def _spans(rows: object) -> tuple[Span, ...]:
-    return tuple(Span(r["start"], r["end"]) for r in rows)  # type: ignore[attr-defined]
+    return tuple(Span(r["start"], r["end"]) for r in rows)  # type: ignore[attr-defined]  # as above

@@ -68,7 +68,7 @@ async def _follow(client: Any, submission: str, say: Callable[[str], None]) -> i
 
 def _client(address: str) -> Any:
     try:
-        import aiohttp  # noqa: F401
+        import aiohttp  # noqa: F401  # the client works only half without it
         from ray.job_submission import JobSubmissionClient
     except ImportError as error:
         raise ConfigError(f'submitting needs {error.name}: pip install "chunkmill[cluster]"') from None

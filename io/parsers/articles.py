@@ -17,7 +17,7 @@ from lxml import etree
 from chunkmill.io.parsers import Parsed
 from chunkmill.io.parsers.joined import page, words
 from chunkmill.io.parsers.vocabularies import UNKNOWN, Vocabulary
-from chunkmill.io.parsers.xmltree import local
+from chunkmill.io.parsers.xmltree import flat, local
 
 _HEADS = {
     "abstract": "Abstract",
@@ -336,11 +336,6 @@ def _date(head: etree._Element) -> str:
             if text:
                 return text
     return ""
-
-
-def flat(element: etree._Element) -> str:
-    """All the text in it."""
-    return "".join(element.itertext(etree.Element))  # type: ignore[arg-type]
 
 
 def fields(element: etree._Element) -> str:

@@ -23,7 +23,7 @@ from chunkmill.chunkers.errors import DocumentError
 from chunkmill.io.parsers import Image, Parsed, html
 from chunkmill.io.parsers.joined import GAP, joined, moved, words
 from chunkmill.io.parsers.text import decode
-from chunkmill.io.parsers.xmltree import local, tree
+from chunkmill.io.parsers.xmltree import flat, local, tree
 from chunkmill.io.parsers.zipped import Package
 
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "application/xml", "text/xml", "image/svg+xml")
@@ -180,7 +180,7 @@ def _metadata(root: etree._Element) -> dict[str, str]:
     """What Dublin Core says: title, author, language, date, publisher, identifier, description, subject."""
     found: dict[str, list[str]] = {}
     for element in root.iter("{http://purl.org/dc/elements/1.1/}*"):
-        if text := words("".join(element.itertext(etree.Element))):  # type: ignore[arg-type]
+        if text := words(flat(element)):
             found.setdefault(local(element), []).append(text)
     one = {"title": "title", "language": "language", "date": "date", "publisher": "publisher", "identifier": "identifier"}
     several = {"creator": "author", "subject": "subject", "contributor": "contributor"}
@@ -204,10 +204,10 @@ def _add_titles(package: Package, path: str, book: Book) -> None:
         if event == "start" and name == "a" and element.get("href"):
             if "cover" in str(element.get("{http://www.idpf.org/2007/ops}type") or "").split():
                 book.covers.add(_path(base, str(element.get("href"))))
-            _add_title(book, _path(base, str(element.get("href"))), depth, "".join(element.itertext(etree.Element)))
+            _add_title(book, _path(base, str(element.get("href"))), depth, flat(element))
         elif event == "start" and name == "content" and element.get("src"):
             label = next((e for e in _parent(element) if local(e) == "navLabel"), None)
-            text = "" if label is None else "".join(label.itertext(etree.Element))  # type: ignore[arg-type]
+            text = "" if label is None else flat(label)
             _add_title(book, _path(base, str(element.get("src"))), depth, text)
 
 

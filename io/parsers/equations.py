@@ -19,10 +19,10 @@ _INVISIBLE = "\u2061\u2062\u2063\u2064 \n\t"
 _SPACED = frozenset("=+−±<>≤≥≠≈→-")
 _JOINED = {"mr": ", ", "m": "; ", "eqArr": "; ", "mtr": ", ", "mtable": "; "}
 _Fold = Callable[[list[str]], str]
-_FRACTION: _Fold = lambda p: f"{_in(p[0])}/{_in(p[1])}"  # noqa: E731
-_POWER: _Fold = lambda p: f"{_in(p[0])}^{_in(p[1])}{_END}"  # noqa: E731
-_INDEX: _Fold = lambda p: f"{_in(p[0])}_{_in(p[1])}{_END}"  # noqa: E731
-_BOTH: _Fold = lambda p: f"{_in(p[0])}_{_in(p[1])}^{_in(p[2])}{_END}"  # noqa: E731
+_FRACTION: _Fold = lambda p: f"{_in(p[0])}/{_in(p[1])}"  # noqa: E731  # a line each
+_POWER: _Fold = lambda p: f"{_in(p[0])}^{_in(p[1])}{_END}"  # noqa: E731  # a line each
+_INDEX: _Fold = lambda p: f"{_in(p[0])}_{_in(p[1])}{_END}"  # noqa: E731  # a line each
+_BOTH: _Fold = lambda p: f"{_in(p[0])}_{_in(p[1])}^{_in(p[2])}{_END}"  # noqa: E731  # a line each
 _FOLDS: dict[str, tuple[int, _Fold]] = {
     "f": (2, _FRACTION),
     "mfrac": (2, _FRACTION),

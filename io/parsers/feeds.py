@@ -12,7 +12,7 @@ from lxml import etree
 from chunkmill.io.parsers import Parsed
 from chunkmill.io.parsers.joined import deeper, joined, page, words
 from chunkmill.io.parsers.text import Canonical
-from chunkmill.io.parsers.xmltree import local
+from chunkmill.io.parsers.xmltree import flat, local
 
 FEEDS = frozenset(("rss", "rdf", "feed"))
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>|&(?:#?\w+);")
@@ -64,7 +64,7 @@ def _field(element: etree._Element, name: str) -> str:
     if found is None:
         return ""
     person = next((e for e in found if local(e).lower() == "name"), found)
-    text = words("".join(person.itertext(etree.Element)))  # type: ignore[arg-type]
+    text = words(flat(person))
     return words(page(text).text) if _TAG.search(text) else text
 
 

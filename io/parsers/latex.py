@@ -266,7 +266,7 @@ class Groups:
     def past_options(self, at: int) -> int:
         """Behind white space and a few arguments in brackets."""
         for _ in range(4):
-            at = _WHITE.match(self.text, at).end()  # type: ignore[union-attr]
+            at = _WHITE.match(self.text, at).end()  # type: ignore[union-attr]  # it matches everywhere
             end = self.text.find("]", at, at + 1000) if self.text.startswith("[", at) else -1
             if end < 0:
                 break

@@ -32,7 +32,7 @@ class Lines(Sequence[str]):
     def __len__(self) -> int:
         return len(self._lines)
 
-    def __getitem__(self, at: int) -> str:  # type: ignore[override]
+    def __getitem__(self, at: int) -> str:  # type: ignore[override]  # a sequence that nobody slices
         return self._lines[at]
 
     def indent(self, at: int) -> int:

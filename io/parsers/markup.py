@@ -25,7 +25,7 @@ from chunkmill.io.parsers.feeds import FEEDS, feed, outline
 from chunkmill.io.parsers.joined import page, words
 from chunkmill.io.parsers.text import Canonical, decode
 from chunkmill.io.parsers.vocabularies import is_prose, vocabulary
-from chunkmill.io.parsers.xmltree import local, mended
+from chunkmill.io.parsers.xmltree import flat, local, mended
 
 _DECLARATION = re.compile(r"\s*<\?xml\b[^>]{0,500}?\?>")
 _ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})[\"']")
@@ -181,7 +181,7 @@ def _since(path: list[str]) -> str:
 
 def _values(element: etree._Element, named: str) -> list[str]:
     """Lines for the element's own text and attributes, behind its name."""
-    text = "".join(element.itertext(etree.Element)) if _is_mixed(element) else element.text or ""  # type: ignore[arg-type]
+    text = flat(element) if _is_mixed(element) else element.text or ""
     kept = element.get("{http://www.w3.org/XML/1998/namespace}space") == "preserve"
     value = text.strip() if kept else words(text)
     found = [f"{named}: {value}" if named else value] if value else []

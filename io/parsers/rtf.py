@@ -12,6 +12,7 @@ import codecs
 import locale
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from chunkmill.chunkers.errors import DocumentError
@@ -474,18 +475,18 @@ class _Reader:
             "deleted": lambda n: self._set(hidden=n != 0),
             "chftn": lambda _: self.numbered_note(),
             "deflang": self.in_language,
-            **{word: lambda n, at=at: self._date(at, n) for word, at in _DATES.items()},  # type: ignore[misc]
+            **{word: partial(self._date, at) for word, at in _DATES.items()},
         }
 
     def _set(self, **changes: object) -> None:
-        self.state = self.state._replace(**changes)  # type: ignore[arg-type]
+        self.state = self.state._replace(**changes)  # type: ignore[arg-type]  # each name as its field asks
 
     def _form(self, **changes: object) -> None:
         if self.state.to in ("body", "box"):
-            self.format = self.format._replace(**changes)  # type: ignore[arg-type]
+            self.format = self.format._replace(**changes)  # type: ignore[arg-type]  # as above
 
     def _name(self, **changes: object) -> None:
-        self.named = self.named._replace(**changes)  # type: ignore[arg-type]
+        self.named = self.named._replace(**changes)  # type: ignore[arg-type]  # as above
 
     def _date(self, at: int, value: int | None) -> None:
         self.date[at] = min(9999, max(0, value or 0))

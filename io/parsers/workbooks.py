@@ -373,6 +373,6 @@ def _times(element: etree._Element, what: str, most: int) -> int:
     value = attribute(element, f"number-{what}-repeated")
     times = min(most, int(value)) if value.isdecimal() and len(value) < 10 else 1
     if value:
-        key = next(key for key in element.keys() if str(key).endswith(f"}}number-{what}-repeated"))  # noqa: SIM118
+        key = next(key for key in element.keys() if str(key).endswith(f"}}number-{what}-repeated"))  # noqa: SIM118  # an element of lxml iterates over its children
         element.set(key, str(times))
     return times

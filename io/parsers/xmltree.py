@@ -71,6 +71,11 @@ def local(element: etree._Element) -> str:
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
+def flat(element: etree._Element) -> str:
+    """All the text in it, comments and instructions aside."""
+    return "".join(element.itertext(etree.Element))  # type: ignore[arg-type]  # lxml takes it, its stubs know names alone
+
+
 def _check_depth(data: bytes, what: str) -> None:
     allowed = limits().nesting
     if data.count(b"<") < allowed:

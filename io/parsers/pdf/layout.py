@@ -37,7 +37,7 @@ def arranged(raw: Raw, words: Callable[[], list[Line]]) -> tuple[float, float, l
             if angle % 180 == 90:
                 width, height = height, width
             rules = [_turned(rule, angle, raw) for rule in raw.rules] if angle % 90 == 0 else []
-            turned_words = lambda angle=angle: [_upright(w, raw) for w in words() if w.angle == angle]  # noqa: E731
+            turned_words = lambda angle=angle: [_upright(w, raw) for w in words() if w.angle == angle]  # noqa: E731  # worked out where it is wanted
             leaves += _laid(lines, rules, (0, 0, width, height), turned_words)
         else:
             leaves += [[_as_turned(part) for part in leaf] for leaf in _laid(lines, [], (0, 0, width, height), list)]

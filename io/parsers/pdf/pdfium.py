@@ -178,7 +178,7 @@ def _placing(page: Any) -> Any:
             return top - y1, right - x1, top - y0, right - x0
         return x0 - left, top - y1, x1 - left, top - y0
 
-    place.turn = turn  # type: ignore[attr-defined]
+    place.turn = turn  # type: ignore[attr-defined]  # told beside what it does
     return place
 
 

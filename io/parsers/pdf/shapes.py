@@ -88,7 +88,7 @@ class Sheet(NamedTuple):
     unknown: int = 0  # lines left out because no character of theirs is known
 
 
-class Damaged(Exception):  # noqa: N818 (not an error of the document)
+class Damaged(Exception):  # noqa: N818  # not an error of the document
     """A page that its engine can't read."""
 
 
