@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from chunkmill.io.parsers import Parsed
+from typing import NamedTuple
+
+from chunkmill.chunkers.base import Kind
+from chunkmill.io.parsers import Parsed, parse
 
 
 def assert_sound(parsed: Parsed) -> None:
@@ -23,3 +26,26 @@ def assert_sound(parsed: Parsed) -> None:
     for key, value in parsed.metadata.items():
         assert isinstance(value, str)
         (key + value).encode()
+
+
+class Readers(NamedTuple):
+    """How a source is read that is the whole of a file: the document, and what is asked of it most."""
+
+    name: str
+    format: str
+
+    def read(self, source: str) -> Parsed:
+        (parsed,) = parse(source.encode("utf-8", "surrogatepass"), self.name, format=self.format)
+        assert_sound(parsed)
+        return parsed
+
+    def blocks(self, source: str) -> list[tuple[Kind, str]]:
+        parsed = self.read(source)
+        return [(block.kind, parsed.text[slice(*block.span)]) for block in parsed.blocks]
+
+    def parts(self, source: str, at: int = 0) -> list[str]:
+        parsed = self.read(source)
+        return [parsed.text[slice(*part)] for part in parsed.blocks[at].parts]
+
+    def headings(self, source: str) -> list[tuple[int, str]]:
+        return [(block.level, block.title) for block in self.read(source).blocks if block.kind == "heading"]

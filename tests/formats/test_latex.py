@@ -10,31 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkmill.io.parsers import Parsed, parse
 from chunkmill.io.parsers.latex import plain
-from sound import assert_sound
+from sound import Readers
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 
 
-def read(source: str) -> Parsed:
-    (parsed,) = parse(source.encode("utf-8", "surrogatepass"), "a.tex", format="latex")
-    assert_sound(parsed)
-    return parsed
-
-
-def blocks(source: str) -> list[tuple[str, str]]:
-    parsed = read(source)
-    return [(block.kind, parsed.text[slice(*block.span)]) for block in parsed.blocks]
-
-
-def parts(source: str, at: int = 0) -> list[str]:
-    parsed = read(source)
-    return [parsed.text[slice(*part)] for part in parsed.blocks[at].parts]
-
-
-def headings(source: str) -> list[tuple[int, str]]:
-    return [(block.level, block.title) for block in read(source).blocks if block.kind == "heading"]
+a = Readers("a.tex", "latex")
+read, blocks, parts, headings = a.read, a.blocks, a.parts, a.headings
 
 
 def test_the_preamble_is_code_and_its_title_metadata() -> None:

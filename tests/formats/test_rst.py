@@ -10,30 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkmill.io.parsers import Parsed, parse
-from sound import assert_sound
+from sound import Readers
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 
 
-def read(source: str) -> Parsed:
-    (parsed,) = parse(source.encode("utf-8", "surrogatepass"), "a.rst", format="rst")
-    assert_sound(parsed)
-    return parsed
-
-
-def blocks(source: str) -> list[tuple[str, str]]:
-    parsed = read(source)
-    return [(block.kind, parsed.text[slice(*block.span)]) for block in parsed.blocks]
-
-
-def parts(source: str, at: int = 0) -> list[str]:
-    parsed = read(source)
-    return [parsed.text[slice(*part)] for part in parsed.blocks[at].parts]
-
-
-def headings(source: str) -> list[tuple[int, str]]:
-    return [(block.level, block.title) for block in read(source).blocks if block.kind == "heading"]
+a = Readers("a.rst", "rst")
+read, blocks, parts, headings = a.read, a.blocks, a.parts, a.headings
 
 
 def test_levels_follow_the_order_in_which_styles_appear() -> None:
