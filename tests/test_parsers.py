@@ -137,7 +137,7 @@ def test_white_space_or_a_mark_alone_is_no_text_in_any_textual_format(format: st
 def test_importing_the_formats_imports_no_format_library() -> None:
     code = (
         "import sys, chunkmill.io.parsers as p\n"
-        "heavy = {'pymupdf', 'selectolax', 'markdown_it', 'charset_normalizer', 'ray', 'torch'}\n"
+        "heavy = {'pymupdf', 'selectolax', 'pyromark', 'charset_normalizer', 'ray', 'torch'}\n"
         "list(p.parse(b'plain', 'a.txt')); sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )
 
@@ -388,6 +388,15 @@ def test_hostile_markdown_takes_linear_time(source: str) -> None:
         ("<script>x</script><style>y</style><nav>z</nav><noscript>w</noscript><p hidden>v</p>stay", ["stay"]),
         ("<p>para one<p>para two", ["para one", "para two"]),
         ("<p>1 &lt; 2 &amp; caf&eacute;", ["1 < 2 & café"]),
+        ("one<br><br>two<br>three<br>\n<br/>four", ["one", "two\nthree", "four"]),
+        ("<p>mini&shy;mal <ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp></ruby>", ["minimal 漢"]),
+        ("<h2>Use<a class=headerlink href='#use'>¶</a></h2><p>x", ["Use", "x"]),
+        ("<h2>Use <span class=mw-editsection>[<a href=e>edit</a>]</span></h2><p>x", ["Use", "x"]),
+        ("<div role=navigation>n</div><p style='visibility:hidden'>v</p><dialog>d</dialog><dialog open>o</dialog>", ["o"]),
+        ("<p>See <img src=x alt='the red buoy'> here<img alt=Logo><img alt='a.png'>.", ["See the red buoy here."]),
+        ("<ol start=5><li>a<li>b<li value=9>c<li>d</ol>", ["5. a\n6. b\n9. c\n10. d"]),
+        ("<p>So <math><mi>a</mi><mo>=</mo><mfrac><mn>1</mn><mn>2</mn></mfrac></math> holds.", ["So a = 1/2 holds."]),
+        ("<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><title/><script/><p>x</p></html>", ["x"]),
     ],
 )
 def test_a_page_reads_as_a_browser_shows_it(page: str, blocks: list[str]) -> None:
@@ -410,6 +419,27 @@ def test_a_tables_rows_are_lines_and_parts() -> None:
 
     assert texts(parsed) == [("paragraph", "cap"), ("table", "a | b\nc d | e")]
     assert parts(parsed, 1) == ["a | b", "c d | e"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        ("<tr><th rowspan=2>P<th colspan=2>H<tr><th>m<th>n<tr><td>o<td>1<td>2", "P | H\n| m | n\no | 1 | 2"),
+        ("<tr><td>a<td colspan=2>b<td>c<tr><td>d<td>e<td>f<td>g", "a | b |  | c\nd | e | f | g"),
+        ("<tr><td>a<td rowspan=2>b<tr><td>c<td>d<tr><td>e<td>f", "a | b\nc |  | d\ne | f"),
+        ("<tr><td>a<td rowspan=3>b<tr><td>c<tr><td>d<tr><td>e<td>f", "a | b\nc\nd\ne | f"),
+        ("<tbody><tr><td rowspan=0>a<td rowspan=9>b</tbody><tbody><tr><td>c<td>d", "a | b\nc | d"),
+        ("<tr><td rowspan=x colspan=-1>a<td rowspan=99999999999>b<tr><td>c<td>d", "a | b\nc | d"),
+    ],
+)
+def test_a_cell_stands_in_its_column_whatever_others_cover(rows: str, lines: str) -> None:
+    assert texts(one(f"<table>{rows}</table>", "a.html")) == [("table", lines)]
+
+
+def test_a_table_inside_a_cell_of_a_table_with_headers_is_text_of_that_cell() -> None:
+    page = "<table><tr><th>a<th>b<tr><td>c<td>d<table><tr><td>e<td>f</table><tr><td><h3>g</h3>h<td>i</table>"
+
+    assert texts(one(page, "a.html")) == [("table", "a | b\nc | d e f\ng h | i")]
 
 
 def test_a_table_that_holds_headings_is_layout() -> None:

@@ -15,6 +15,7 @@ from html import escape
 from lxml import etree
 
 from chunkmill.io.parsers import Parsed
+from chunkmill.io.parsers.equations import linear
 from chunkmill.io.parsers.joined import page, words
 from chunkmill.io.parsers.vocabularies import UNKNOWN, Vocabulary
 from chunkmill.io.parsers.xmltree import flat, local
@@ -32,6 +33,7 @@ _TEXTUAL = frozenset(["p", "h", "dt", "dd", "td", "pre", "group", "speech", "ent
 _SKIPPED = frozenset(["drop", "formula", "authors", "keywords", "citation", "fields", "label"])
 _NUMBERED = ("order", "ordered", "alpha-lower", "alpha-upper", "roman-lower", "roman-upper")
 _TEX = re.compile(r"\\begin\{document\}(.*)\\end\{document\}", re.S)
+_BREAKS = re.compile(r"<br>(?:\s*<br>)+")  # of lines one after another, which are one paragraph
 _GIVEN = ("given-names", "firstname", "forename", "givenname", "first-name", "given")
 _LAST = ("surname", "last-name", "familyname", "lastname")
 _PEOPLE = frozenset(["contrib", "author", "inventor", "us-applicant"])
@@ -69,7 +71,7 @@ class Walk:
                 self.leave(element)
             elif not self.enter(element):
                 walk.skip_subtree()
-        parsed = page("<body>" + "".join([*self.out, *self.notes]))
+        parsed = page("<body>" + _BREAKS.sub("<br>", "".join([*self.out, *self.notes])))
         return parsed._replace(metadata=metadata)
 
     def _title_elsewhere(self, root: etree._Element, metadata: Mapping[str, str]) -> str:
@@ -195,7 +197,8 @@ class Walk:
         elif role in _HTML:
             if role == "table":
                 self.flush_label()
-            self.out.append(f"<{_HTML[role]}>" + (self.took() if role in _TEXTUAL else ""))
+            spans = _spans(element) if role == "td" else ""
+            self.out.append(f"<{_HTML[role]}{spans}>" + (self.took() if role in _TEXTUAL else ""))
         self.tables += role == "table"
         self.speeches += role == "speech"
 
@@ -357,7 +360,23 @@ def formula(element: etree._Element) -> str:
         if local(found).lower() == "tex-math":
             inner = _TEX.search(flat(found))
             return words(inner[1] if inner else flat(found)) + label
+        if local(found) == "math":
+            return linear(found) + label
     return words(flat(element))
+
+
+def _spans(cell: etree._Element) -> str:
+    """The rows and columns that a cell covers, as HTML says it; of a CALS table by the names of its columns."""
+    more = cell.get("morerows") or ""
+    rows = str(int(more) + 1) if more.isdecimal() else cell.get("rowspan") or ""
+    columns = cell.get("colspan") or ""
+    if last := cell.get("nameend"):
+        group = next(cell.iterancestors("{*}tgroup", "tgroup"), cell)
+        names = [column.get("colname") for column in group if local(column) == "colspec"]
+        first = cell.get("namest")
+        columns = str(names.index(last) - names.index(first) + 1) if {first, last} <= set(names) else ""
+    found = {"rowspan": rows, "colspan": columns}
+    return "".join(f' {name}="{value}"' for name, value in found.items() if value.isdecimal())
 
 
 def _own_text(element: etree._Element) -> bool:

@@ -29,12 +29,6 @@ from chunkmill.io.parsers.zipped import Package
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "application/xml", "text/xml", "image/svg+xml")
 _FONT_ONLY = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _FONT = re.compile(r"\.(?:otf|ttf|ttc|woff2?|eot|pfb)$", re.I)
-_VOID = "area base br col embed hr img input link meta param source track wbr"
-_EMPTY = re.compile(rf"<(?!(?:{_VOID.replace(' ', '|')})\b)([A-Za-z][\w:.-]*)((?:\s[^<>]*?)?)/>")
-_RUBY = re.compile(r"<(r[tp])\b[^<>]*>[^<>]*</\1\s*>", re.I)
-_FORMULA = re.compile(r"<((?:\w+:)?math)\b[^<>]*>(.*?)</\1\s*>", re.S | re.I)
-_ANNOTATION = re.compile(r"<((?:\w+:)?annotation(?:-xml)?)\b[^<>]*>.*?</\1\s*>", re.S | re.I)
-_TAG = re.compile(r"<[^<>]*>")
 _IMAGE = re.compile(r"<(?:img|image)\b[^<>]*>", re.I)
 _ATTRIBUTE = re.compile(r"""\b(src|href|alt)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I)
 _MARK = "\ue000"  # stands for a picture while its place is looked for
@@ -226,12 +220,6 @@ def _decoded(data: bytes) -> str:
     return decode(data, (declared[1] or declared[2]).decode("ascii") if declared else "")[0]
 
 
-def _as_html(source: str) -> str:
-    """XHTML as HTML has it: `<title/>` would swallow the page. Readings of ruby are left out, formulas are one text."""
-    source = _RUBY.sub("", _EMPTY.sub(r"<\1\2></\1>", source))
-    return _FORMULA.sub(lambda m: words(_TAG.sub(" ", _ANNOTATION.sub("", m[2]))), source) if "math" in source else source
-
-
 def _chapter(source: str, number: int, book: Book, item: Item) -> Parsed:
     """A page of the spine, its blocks numbered with its place."""
     page = _read(source)
@@ -243,7 +231,7 @@ def _chapter(source: str, number: int, book: Book, item: Item) -> Parsed:
 
 
 def _read(source: str) -> Parsed:
-    return next(html.parse(_as_html(source).encode("utf-8", "replace"), "", {}))
+    return next(html.parse(html.closed(source).encode("utf-8", "replace"), "", {}))
 
 
 def _titled(page: Parsed, level: int, title: str) -> Parsed:
@@ -260,7 +248,7 @@ def _images(package: Package, source: str, page: Parsed, item: Item, number: int
     found = [{k.lower(): a or b for k, a, b in _ATTRIBUTE.findall(tag)} for tag in _IMAGE.findall(source)]
     if not found:
         return
-    marked = _read(_IMAGE.sub(_MARK, source.replace(_MARK, ""))).text.split(_MARK)
+    marked = _read(_IMAGE.sub(rf"{_MARK}\g<0>", source.replace(_MARK, ""))).text.split(_MARK)
     missing = len("".join(page.text.split())) - len("".join("".join(marked).split()))  # a title put in front
     before = accumulate(len("".join(part.split())) for part in marked)
     places = _offsets(page.text, [n + missing for n in before])

@@ -10,22 +10,33 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
+from lxml import etree
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from chunkmill.chunkers.base import Kind
 from chunkmill.io.parsers import Parsed
+from chunkmill.io.parsers.equations import linear
 from chunkmill.io.parsers.text import Canonical, decode, mend
 
-_DROPPED_TAGS = "script style template noscript head nav iframe noframes noembed svg canvas object"
+_DROPPED_TAGS = "script style template noscript head nav iframe noframes noembed svg canvas object rt rp"
 _DROPPED = frozenset(_DROPPED_TAGS.split())
 _INLINE_TAGS = (
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark math nobr output q rb rp "
-    "rt ruby s samp small span strike strong sub sup time tt u var wbr input"
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark nobr output q rb "
+    "ruby s samp small span strike strong sub sup time tt u var wbr input"
 )
 _INLINE = frozenset(_INLINE_TAGS.split())
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BOXES: dict[str, Kind] = {"table": "table", "ul": "list", "ol": "list", "menu": "list", "dl": "list", "blockquote": "quote"}
+_HIDDEN = (
+    '[hidden], [style*="display:none"], [style*="display: none"], [style*="visibility:hidden"], [style*="visibility: hidden"], '
+    '[role="navigation"], dialog:not([open]), .mw-editsection'
+)
 _WHITE = re.compile(r"[ \t\n\r\f]+")
+_BREAKS = re.compile("\0(?: ?\0)+")  # two `br` or more, as between paragraphs
+_PREFIX = re.compile(r"(</?)[\w.-]+:")
+_XHTML = re.compile(r"\s*<\?xml\b|[^<]*(?:<!DOCTYPE[^>]*>\s*)?<html\b[^>]*\bxmlns=", re.I)
+_VOID = "area base br col embed hr img input link meta param source track wbr"
+_EMPTY = re.compile(rf"<(?!(?:{_VOID.replace(' ', '|')})\b)([A-Za-z][\w:.-]*)((?:\s[^<>]*?)?)/>")
 _CHARSET = re.compile(rb"<meta[^>]{0,400}?charset\s*=\s*[\"']?\s*([\w-]+)|<\?xml[^>]{0,200}?encoding=[\"']([\w-]+)", re.I)
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)[^>]*>")
 _UNNESTED_TAGS = (
@@ -34,6 +45,8 @@ _UNNESTED_TAGS = (
 _UNNESTED = frozenset(_UNNESTED_TAGS.split())
 _DEPTH = 512  # as browsers do, the tree is kept from growing deeper
 _INDENT = 8
+_SPANNED = 1000  # columns or rows that a cell is taken to cover at the most
+_NAMED = re.compile(r"\W?\w{1,12}\W?\Z|\S+\.(?:png|jpe?g|gif|svg|webp|bmp|tiff?|ico)\Z|\w+://\S+\Z", re.I)  # icons and files
 _SITE = r"(?:\Z|\s+[-|:\u00b7\u00bb\u2013\u2014]\s|:\s)"  # what follows the page's own words in its title
 
 
@@ -41,11 +54,16 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
     """The readable text of a page; navigation, scripts and hidden elements are left out."""
     declared = _CHARSET.search(data[:4096])
     source, metadata = decode(data, (declared[1] or declared[2]).decode("ascii") if declared else "")
-    tree = LexborHTMLParser(_flatter(source))
+    tree = LexborHTMLParser(_flatter(closed(source) if _XHTML.match(source) else source))
     walk = _Walk(tree)
     if tree.root is not None:
         walk.run(tree.root)
     yield _crowned(walk.out.document(_head(tree) | metadata))
+
+
+def closed(source: str) -> str:
+    """XHTML as HTML has it: an empty element (`<title/>`, `<script/>`) would hold all that follows."""
+    return _EMPTY.sub(r"<\1\2></\1>", source)
 
 
 def _crowned(page: Parsed) -> Parsed:
@@ -70,10 +88,13 @@ class _Walk:
         self.seams: list[int] = []
         self.cells: list[str] | None = None
         self.row: list[str] = []
+        self.column = 0  # where the next cell of the row stands
+        self.covered: dict[int, int] = {}  # of columns: how many rows more a cell above goes on
+        self.inner = 0  # open tables inside a cell, whose own cells are text of that cell
         self.mark = ""  # what the next line of a list begins with
         self.counts: list[int] = []  # per open list: the number of the last item, or -1 for bullets
         self.pre = 0
-        self.hidden = {n.mem_id for n in tree.css('[hidden], [style*="display:none"], [style*="display: none"]')}
+        self.hidden = {node.mem_id for node in tree.css(_HIDDEN)} | _permalinks(tree)
         self.open_boxes = _ancestors(tree)
 
     def run(self, root: LexborNode) -> None:
@@ -88,6 +109,9 @@ class _Walk:
                 node = done.next if stack else None
             elif node.is_text_node:
                 self.line.append(node.text_content or "")
+                node = node.next
+            elif (node.tag or "").rpartition(":")[2] == "math":
+                self.line.append(_formula(node))
                 node = node.next
             elif (
                 (tag := node.tag or "") in _DROPPED
@@ -104,6 +128,8 @@ class _Walk:
     def enter(self, node: LexborNode, depth: int) -> None:
         """Close what the element interrupts and open what it begins."""
         tag = node.tag or ""
+        if tag == "img":
+            self.line.append(_alternative(node))
         if tag in _INLINE:
             return
         if tag == "br":
@@ -118,16 +144,19 @@ class _Walk:
             if self.box is None and node.mem_id not in self.open_boxes:
                 self.box, self.opened = _BOXES[tag], depth
             if _BOXES[tag] == "list":
-                self.counts.append(0 if tag == "ol" else -1)
+                self.counts.append(_number(node, "start", 1) - 1 if tag == "ol" else -1)
+            self.inner += tag == "table" and self.cells is not None
         elif tag == "li":
-            self.item()
+            self.item(node)
         elif tag == "dt" and self.box == "list":
             self.seams.append(len(self.lines))
         elif tag == "dd" and self.box == "list":
             self.mark = "  "
-        elif tag == "tr" and self.box == "table":
-            self.cells = []
-        elif tag in ("td", "th") and self.cells is not None:
+        elif tag in ("thead", "tbody", "tfoot") and not self.inner:
+            self.covered.clear()
+        elif tag == "tr" and self.box == "table" and not self.inner:
+            self.cells, self.column = [], 0
+        elif tag in ("td", "th") and self.cells is not None and not self.inner:
             self.row = []
 
     def leave(self, node: LexborNode, depth: int) -> None:
@@ -139,12 +168,14 @@ class _Walk:
             self.code()
         elif tag in _HEADINGS and self.box is None:
             self.heading(_HEADINGS[tag])
-        elif tag == "caption" and self.box == "table":
+        elif tag == "caption" and self.box == "table" and not self.inner:
             self.caption()
         else:
             self.flush()
-        if tag in ("td", "th") and self.cells is not None:
-            self.cells.append(" ".join(self.row))
+        if self.inner and self.cells is not None:
+            self.inner -= tag == "table"
+        elif tag in ("td", "th") and self.cells is not None:
+            self.end_cell(node, self.cells)
         elif tag == "tr" and self.cells is not None:
             self.end_row()
         elif tag in _BOXES:
@@ -157,8 +188,11 @@ class _Walk:
     def flush(self) -> None:
         """The line under construction becomes a paragraph, or a line of the box."""
         text = _collapsed(self.line)
-        if text:
-            self.place(text.split("\n"))
+        if self.box is None and self.cells is None:
+            for paragraph in filter(None, text.split("\n\n")):
+                self.place(paragraph.split("\n"))
+        elif text:
+            self.place(text.replace("\n\n", "\n").split("\n"))
 
     def place(self, lines: list[str]) -> None:
         """Put finished lines where they belong."""
@@ -172,11 +206,11 @@ class _Walk:
             indent = " " * len(mark)
             self.lines += [mark + lines[0], *(indent + line for line in lines[1:])]
 
-    def item(self) -> None:
+    def item(self, node: LexborNode) -> None:
         """An item begins: its first line carries the mark, and is a seam of the list."""
         depth = min(_INDENT, max(0, len(self.counts) - 1))
         if self.counts and self.counts[-1] >= 0:
-            self.counts[-1] += 1
+            self.counts[-1] = _number(node, "value", self.counts[-1] + 1)
             mark = f"{self.counts[-1]}. "
         else:
             mark = "- "
@@ -186,7 +220,7 @@ class _Walk:
 
     def heading(self, level: int) -> None:
         """The line is a heading, on one line."""
-        title = _collapsed(self.line).replace("\n", " ")
+        title = " ".join(_collapsed(self.line).split("\n"))
         if title and self.cells is None:
             self.out.add("heading", [title], level=level, title=title)
             self.mark = ""
@@ -216,9 +250,21 @@ class _Walk:
         else:
             self.out.add("code", lines)
 
+    def end_cell(self, node: LexborNode, cells: list[str]) -> None:
+        """A cell stands behind those that reach down from rows above; the columns that it covers besides its own are empty."""
+        while self.covered.get(self.column):
+            self.covered[self.column] -= 1
+            self.column += 1
+        cells += [""] * (self.column - len(cells)) + [" ".join(self.row)]
+        after = self.column + min(max(1, _number(node, "colspan", 1)), _SPANNED)
+        if (rows := min(_number(node, "rowspan", 1), _SPANNED)) > 1:
+            self.covered |= dict.fromkeys(range(self.column, after), rows - 1)
+        self.column = after
+
     def end_row(self) -> None:
         """A row is one line (more only where a cell holds preformatted text) and a seam of its table."""
         cells, self.cells = self.cells or [], None
+        self.covered = {at: rows - (at >= self.column) for at, rows in self.covered.items() if rows > (at >= self.column)}
         if any(cells):
             self.seams.append(len(self.lines))
             self.lines.append(" | ".join(cells).strip())
@@ -227,6 +273,7 @@ class _Walk:
         """The box ends: a block."""
         kind, lines, seams = self.box, self.lines, self.seams
         self.box, self.lines, self.seams, self.mark = None, [], [], ""
+        self.covered.clear()
         if kind and lines:
             starts = [seam for seam, after in pairwise([*seams, len(lines)]) if seam < after]
             skip = len(lines[0]) - len(lines[0].lstrip()) if kind != "quote" else 0
@@ -234,26 +281,66 @@ class _Walk:
 
 
 def _collapsed(line: list[str]) -> str:
-    """The inline text with white space as a browser shows it; a `br` is a line end. Empties the list."""
+    """The inline text with white space as a browser shows it; a `br` is a line end, several are two. Empties the list."""
     if not line:
         return ""
-    text = _WHITE.sub(" ", "".join(line)).strip(" ")
+    text = _WHITE.sub(" ", "".join(line)).strip(" ").replace("\u00ad", "")
     line.clear()
     if "\0" in text:
-        text = "\n".join(part for part in (p.strip(" ") for p in text.split("\0")) if part)
+        text = "\n\n".join(filter(None, (_broken(paragraph) for paragraph in _BREAKS.split(text))))
     return mend(text)[0] if text.strip() else ""
 
 
+def _broken(text: str) -> str:
+    """The text with a line for each `br`."""
+    return "\n".join(filter(None, (part.strip(" ") for part in text.split("\0"))))
+
+
+def _number(node: LexborNode, attribute: str, default: int) -> int:
+    value = (node.attributes.get(attribute) or "").strip()
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 10 else default
+
+
+def _formula(node: LexborNode) -> str:
+    """A formula in one line."""
+    root = etree.fromstring(_PREFIX.sub(r"\1", node.html or ""), etree.XMLParser(recover=True, resolve_entities=False))
+    return linear(root) if root is not None else node.text()
+
+
+def _alternative(node: LexborNode) -> str:
+    """What a picture shows, in words; nothing where that is a word, as of an icon, or the name of a file."""
+    words = (node.attributes.get("alt") or "").strip()
+    return "" if not words or _NAMED.match(words) else f" {words} "
+
+
+def _permalinks(tree: LexborHTMLParser) -> set[int]:
+    """Links in headings that are signs for a link alone: `¶`, `#`."""
+    links = tree.css(", ".join(f"{heading} a" for heading in _HEADINGS))
+    return {link.mem_id for link in links if not any(map(str.isalnum, link.text()))}
+
+
 def _ancestors(tree: LexborHTMLParser) -> set[int]:
-    """Elements that are layout, no blocks of their own: they hold a heading, a table or (outside tables) preformatted text."""
+    """Elements that are layout, no blocks of their own: they hold a heading, a table or (outside tables) preformatted text.
+
+    A table with headers of its own is one, with whatever is in its cells but for a heading of the page.
+    """
     found: set[int] = set()
-    for selector in ("h1, h2, h3, h4, h5, h6, table", "pre"):
+    headed = {table.mem_id for th in tree.css("th") if (table := _table_of(th)) is not None}
+    tables = {table.mem_id for table in tree.css("table")}
+    for selector, ends in (("h1, h2", set[int]()), ("h3, h4, h5, h6, table", headed), ("pre", tables)):
         for node in tree.css(selector):
             above = node.parent
-            while above is not None and above.mem_id not in found and not (selector == "pre" and above.tag == "table"):
+            while above is not None and above.mem_id not in found and above.mem_id not in ends:
                 found.add(above.mem_id)
                 above = above.parent
     return found
+
+
+def _table_of(cell: LexborNode) -> LexborNode | None:
+    above = cell.parent
+    while above is not None and above.tag != "table":
+        above = above.parent
+    return above
 
 
 def _head(tree: LexborHTMLParser) -> dict[str, str]:

@@ -300,3 +300,27 @@ def test_every_document_of_the_open_corpus_is_read():
             assert "<" not in parsed.text[:40]
             assert "xlink" not in parsed.text or "pandoc" in str(path)
             assert parsed.text.strip() or path.suffix == ".svg"
+
+
+def test_cells_of_journal_and_docbook_tables_stand_in_their_columns():
+    cals = (
+        "<article xmlns='http://docbook.org/ns/docbook'><title>T</title><informaltable><tgroup cols='3'><colspec colname='a'/>"
+        "<colspec colname='b'/><colspec colname='c'/><thead><row>"
+        "<entry morerows='1'>P</entry><entry namest='b' nameend='c'>H</entry>"
+        "</row><row><entry>m</entry><entry>n</entry></row></thead><tbody><row><entry namest='a' nameend='b'>w</entry>"
+        "<entry>x</entry></row></tbody></tgroup></informaltable></article>"
+    )
+    html = "<table><tr><th rowspan='2'>P</th><th colspan='2'>H</th></tr><tr><th>m</th><th>n</th></tr></table>"
+
+    assert blocks(read(cals))[1:] == [("table", "P | H\n| m | n\nw |  | x")]
+    assert ("table", "P | H\n| m | n") in blocks(
+        read(f"<article><body><sec><title>S</title><p>x</p><table-wrap>{html}</table-wrap></sec></body></article>")
+    )
+
+
+def test_a_formula_in_marks_is_one_line():
+    math = '<math xmlns="http://www.w3.org/1998/Math/MathML"><mi>a</mi><mo>=</mo><mfrac><mn>1</mn><mn>2</mn></mfrac></math>'
+    body = f"<p>Let <inline-formula>{math}</inline-formula> be.</p>"
+    article = f"<article><body><sec><title>S</title>{body}</sec></body></article>"
+
+    assert ("paragraph", "Let a = 1/2 be.") in blocks(read(article))
