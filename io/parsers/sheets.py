@@ -1,7 +1,8 @@
 """Workbooks (XLSX, XLSM, XLSB, legacy XLS, ODS) over calamine: a heading per sheet, a table per stretch of rows.
 
-Rules. Cells are as a reader sees them: 1 for 1.0, ISO dates, TRUE and FALSE, percents, leading zeros and errors as shown (in
-XLSX); formulas by their stored results. White space in a cell, newlines too, is one space; a merged cell has its text once.
+Rules. Cells are as a reader sees them: 1 for 1.0, ISO dates, TRUE and FALSE, percents, currencies, units, leading zeros and
+errors as shown (in XLSX); formulas by their stored results, and `warning` says where there are none. White space in a cell,
+newlines too, is one space; a merged cell has its text once.
 Blank rows part tables, unless what follows goes on in the same columns with values and no header. Lines of a single cell
 above a table are paragraphs, as is a column of prose. Left out: empty rows and columns around a table, empty cells at the
 end of a row, empty sheets, charts, text boxes, and very hidden sheets, which no menu shows. Hidden sheets are read;
@@ -60,6 +61,8 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
             if index in ready.refused:
                 raise ready.refused[index]
             _add_sheet(out, sheet.name, book, index, ready.comments.get(index, []))
+            if count := ready.unsolved.get(index):
+                lost.append(f"{count:,} cells of {sheet.name!r} hold a formula whose result the file doesn't have")
         except DocumentError as error:
             failures.append(error)
             lost.append(f"{sheet.name!r} could not be read ({error})")

@@ -1,18 +1,21 @@
 """Workbooks as ZIP archives, made ready for calamine: it keeps neither number formats nor errors, and trusts what it reads.
 
 Every part is read within the limits and handed on in an archive of our own, so that calamine sees what was measured. On the
-way errors become strings, as do percents and numbers with leading zeros; far-off cells are drawn near, because calamine
-holds the whole rectangle around the cells of a sheet, and repeated ones are counted before they are repeated.
+way errors become strings, as do percents, numbers with leading zeros, and those with a currency or unit; far-off cells are
+drawn near, because calamine holds the whole rectangle around the cells of a sheet, and repeated ones are counted before they
+are repeated.
 """
 
 from __future__ import annotations
 
 import io
 import re
+import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from html import escape
 from itertools import pairwise
 
 from lxml import etree
@@ -43,7 +46,15 @@ _VALUE = re.compile(
     rb'(<(?:\w+:)?c\b(?=[^<>]*? s="(\d{1,9})")(?![^<>]*? t="(?!n"))[^<>]*+>)'
     rb"((?:<(?:\w+:)?f\b[^<>]*+>(?:[^<]*+</(?:\w+:)?f>)?)?<(?:\w+:)?v>)([^<]++)"
 )
+_PIECE = re.compile(
+    r'"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|\[\$(?P<money>[^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].|(?P<digits>General|[#0?.,]+)|(?P<sign>.)',
+    re.I,
+)
 _QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|_.|\*.')
+_UNSOLVED = re.compile(
+    rb'<(?:\w+:)?c\b(?![^<>]* t="str")[^<>]*+>\s*<(?:\w+:)?f\b(?:[^<>]*/>|[^<>]*>[^<]*+</(?:\w+:)?f>)\s*'
+    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
+)
 _BUILT_IN = {"9": "0%", "10": "0.00%"}
 _THREADED = "[Threaded comment]"
 _DISPLAYED = ("percentage", "currency")
@@ -53,12 +64,15 @@ Show = Callable[[float], str]
 
 @dataclass(slots=True)
 class Prepared:
-    """What calamine may read, and by the index of a sheet: why it can't be read, and the comments on it."""
+    """What calamine may read, and by the index of a sheet: why it can't be read, the comments on it, and how many of its cells
+    hold a formula without a result.
+    """
 
     data: bytes
     metadata: dict[str, str] = field(default_factory=dict)
     refused: dict[int, DocumentError] = field(default_factory=dict)
     comments: dict[int, list[str]] = field(default_factory=dict)
+    unsolved: dict[int, int] = field(default_factory=dict)
 
 
 def prepared(data: bytes) -> Prepared:
@@ -114,6 +128,7 @@ def _ooxml(package: Package, parts: dict[str, bytes], ready: Prepared) -> None:
         except DocumentError as error:
             ready.refused[index] = error
         ready.comments[index] = list(_comments(package, part, people))
+        ready.unsolved[index] = len(_UNSOLVED.findall(parts[part]))
 
 
 def _first(parts: dict[str, bytes], names: list[str]) -> bytes:
@@ -231,7 +246,7 @@ def _shown(content: bytes, shows: dict[bytes, Show]) -> bytes:
 def _as_string(cell: re.Match[bytes], shows: dict[bytes, Show]) -> bytes:
     show = shows.get(cell[2])
     try:
-        shown = show(float(cell[4])).encode() if show else b""
+        shown = escape(show(float(cell[4])), quote=False).encode() if show else b""
     except (ValueError, OverflowError):
         return cell[0]
     return cell[1][:-1].replace(b' t="n"', b"") + b' t="str">' + cell[3] + shown if shown else cell[0]
@@ -248,14 +263,32 @@ def _shows(styles: bytes) -> dict[bytes, Show]:
 
 
 def _show(code: str) -> Show | None:
-    """What a format makes of a number: a percent, or leading zeros."""
+    """What a format makes of a number: a percent, leading zeros, or a number with its currency or unit."""
     plain = _QUOTED.sub("", code.partition(";")[0])
     if "%" in plain:
         decimals = min(20, len(re.sub(r"[^0#?]", "", plain.partition(".")[2])))
         return lambda value: f"{value:.{decimals}%}"
     if re.fullmatch("0{2,20}", plain):
         return lambda value: f"{value:0{len(plain)}.0f}"
-    return None
+    return _with_unit(code.partition(";")[0])
+
+
+def _with_unit(code: str) -> Show | None:
+    """The words and currencies that a format puts around a number, whose digits stay as they are; None where it has none, or
+    where it is of dates, fractions, powers or thousands.
+    """
+    around, digits = ["", ""], ""
+    for piece in _PIECE.finditer(code):
+        if piece["digits"]:
+            digits += piece["digits"]
+        elif (sign := piece["sign"] or "") and (sign.isalpha() or sign in "/@"):
+            return None
+        else:
+            around[bool(digits)] += piece["quoted"] or piece["escaped"] or piece["money"] or sign
+    before, after = around
+    if not digits or digits.endswith(",") or not any(c.isalpha() or unicodedata.category(c) == "Sc" for c in before + after):
+        return None
+    return lambda value: f"{'-' if value < 0 else ''}{before.lstrip()}{abs(value):.15g}{after.rstrip()}"
 
 
 def _people(package: Package, parts: list[str]) -> dict[str, str]:

@@ -180,6 +180,36 @@ def test_cells_are_as_a_reader_sees_them() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("code", "value", "shown"),
+    [
+        ("#,##0.00\\ &quot;€&quot;", "1234.5", "1234.5 €"),
+        ("[$$-409]#,##0.00;[Red]-[$$-409]#,##0.00", "-5", "-$5"),
+        ("$#,##0", "3", "$3"),
+        ("0 &quot;kg &amp; more&quot;", "3", "3 kg & more"),
+        ("General&quot; mm&quot;", "100", "100 mm"),
+        ("#,##0;(#,##0)", "-1234", "-1234"),
+        ("0.0,,&quot;M&quot;", "1500000", "1500000"),
+        ("# ?/?", "0.5", "0.5"),
+        ("0.00E+00", "12", "12"),
+        ("&quot;yes&quot;;;&quot;no&quot;", "1", "1"),
+        ("d&quot; o&apos;clock&quot;", "45000", "2023-03-15"),
+    ],
+)
+def test_a_number_has_its_currency_or_unit(code: str, value: str, shown: str) -> None:
+    styles = f'<numFmts><numFmt numFmtId="170" formatCode="{code}"/></numFmts><cellXfs><xf numFmtId="170"/></cellXfs>'
+
+    assert lines(f'<row r="1">{cell("A1", value, "n")}</row>', styles=styles) == [shown]
+
+
+def test_formulas_whose_results_the_file_lacks_are_told() -> None:
+    cells = '<c r="A1"><f>B2*2</f><v></v></c><c r="B1"><f>B2</f></c><c r="C1" t="str"><f>""</f><v></v></c>' + cell("D1", 7)
+
+    warning = one(workbook({"Sums": f'<row r="1">{cells}</row>'})).metadata["warning"]
+
+    assert warning == "2 cells of 'Sums' hold a formula whose result the file doesn't have"
+
+
 def test_blank_rows_part_tables_and_lines_above_a_table_are_paragraphs() -> None:
     rows = grid(["Report"], ["May"], ["item", "n"], ["tea", 1], [], ["city", "pop"], ["Rome", 3], [], ["Source: us"])
 
