@@ -186,9 +186,10 @@ class _Walk:
         if joins:
             self.joined, text.parts = text.parts, []
         elif style.numbering not in ("", "0"):
-            text.mark, text.depth = self.word.numbering.label(style.numbering, style.depth, id)
+            text.mark, depth = self.word.numbering.label(style.numbering, style.depth, id)
+            text.depth = max(depth, style.nested)
         elif style.hangs and self.flow.in_list:
-            text.depth = max(style.depth, 0)
+            text.depth = max(style.depth, style.nested, 0)
         if text.depth >= 0 and not text.mark and not self.flow.in_list:
             text.depth = -1
         if text.kind == "paragraph" and text.depth < 0 and not self.word.styles.typed and is_code(text, self.flow.in_code):

@@ -16,6 +16,7 @@ VAL = W + "val"
 _BODY = 9  # the outline level of body text
 _LEVELS = 9
 _SAMPLE = 10_000
+_NESTED = re.compile(r"list (?:bullet|number|continue)? ?([2-5])")
 _EAST = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff]")
 
@@ -32,6 +33,7 @@ class Style(NamedTuple):
     font: str = ""
     numbering: str = ""
     depth: int = -1
+    nested: int = 0  # how deep its lists are by its name (`List Bullet 3`: 2), which are lists of their own to Word
     hangs: bool = False  # a style for what goes on a list item without a number of its own
 
 
@@ -88,6 +90,7 @@ def _named(style: Style, name: str) -> Style:
         title=found.title,
         contents=found.contents or style.contents,
         caption=name == "caption" or style.caption,
+        nested=int(deep[1]) - 1 if (deep := _NESTED.fullmatch(name)) else style.nested,
         hangs=name.startswith(("list paragraph", "list continue", "listparagraph")),
     )
 

@@ -559,3 +559,19 @@ def test_any_damage_gives_documents_or_a_document_error() -> None:
 def test_documents_of_the_corpus_are_sound(path: Path) -> None:
     for parsed in parse(path.read_bytes(), path.name, {"docx": {"images": True, "comments": True}}):
         assert_sound(parsed)
+
+
+def test_the_lists_that_word_names_by_depth_are_nested() -> None:
+    numbers = '<w:pPr><w:numPr><w:numId w:val="{1}"/></w:numPr></w:pPr>'
+    style = f'<w:style w:type="paragraph" w:styleId="{{0}}"><w:name w:val="{{0}}"/>{numbers}</w:style>'
+    styles = style.format("List Number", 1) + style.format("List Bullet 2", 2) + style.format("List Bullet 3", 2)
+    body = [
+        p("one", style="List Number"),
+        p("a", style="List Bullet 2"),
+        p("b", style="List Bullet 3"),
+        p("two", style="List Number"),
+    ]
+
+    text = one(word(*body, parts={"styles.xml": f"<w:styles {NAMESPACES}>{styles}</w:styles>"})).text
+
+    assert text == "1. one\n  - a\n    - b\n2. two"
