@@ -28,25 +28,29 @@ class Fixed:
 
     def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
         """The windows, in order."""
-        return [
-            Piece(trim(doc.text, *w))
-            for w in windows(doc.text, budget, budget.fill - budget.limit if self.overlap_before else 0)
-        ]
+        lead = budget.limit - budget.fill if self.overlap_before else 0
+        return [Piece(trim(doc.text, *w)) for w in windows(doc.text, budget, lead)]
 
 
-def windows(text: str, budget: Budget, first: int = 0) -> list[Span]:
-    """Steps of `budget.fill` units from the index `first` on; each window ends a `limit` after its start."""
+def windows(text: str, budget: Budget, lead: int = 0) -> list[Span]:
+    """Windows as large as the room where they begin, each from `limit - fill` units before the end of the last one on.
+
+    The first one is `lead` units smaller.
+    """
     spans: list[Span] = []
-    start, step = 0, max(1, budget.fill)
+    start = 0
     while start < budget.length:
-        stop = budget.offset(first + budget.limit)
+        stop = budget.offset(budget.index(start) + budget.room(start) - lead)
         end = cluster_start(text, stop)
         end = end if end > start else max(stop, start + 1)
         if not spans or end > spans[-1].end:
             spans.append(Span(start, end))
-        first += step
-        step_start = cluster_start(text, budget.offset(first))
-        if not start < step_start <= end:
-            step_start, first = end, budget.index(end)
-        start = step_start if end < budget.length else budget.length
+        start = after(text, Span(start, end), budget) if end < budget.length else end
+        lead = 0
     return spans
+
+
+def after(text: str, window: Span, budget: Budget) -> int:
+    """Where the next window begins: in this one as far as they overlap, in any case behind its start."""
+    start = cluster_start(text, budget.offset(budget.index(window.end) - (budget.limit - budget.fill)))
+    return start if window.start < start <= window.end else window.end

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from chunkmill.chunkers.base import Budget, Chunker, Piece, Span
 from chunkmill.chunkers.counts import exact, extra
-from chunkmill.chunkers.fixed import Fixed
+from chunkmill.chunkers.fixed import Fixed, after
 from chunkmill.chunkers.measure import Tokenizer
 from chunkmill.chunkers.pack import fit
 from chunkmill.chunkers.seams import CLUSTER, cluster_start, plain, text_from, trim
@@ -27,9 +27,9 @@ def bounded(text: str, leaves: Sequence[Piece], chunking: Chunking, budget: Budg
     rooms = rooms_of(parts, chunking, budget)
     if all(map(le, sizes, rooms)):
         return parts, sizes
-    if _in_windows(chunking.strategy) and not chunking.overlap and chunking.context == "none":
+    if _in_windows(chunking.strategy):
         first = [*map(le, sizes, rooms)].index(False)  # this window and those behind it are measured exactly, one by one
-        windows = _windows(text, parts[first].span.start, budget, chunking.unit)
+        windows = _windows(text, parts[first].span, budget, chunking.unit)
         done = [*parts[:first], *(at(parts[first], s) for s in windows)]
         return done, exact(text, [p.span for p in done], budget, chunking.unit)
     done = [
@@ -65,19 +65,21 @@ def at(piece: Piece, span: Span) -> Piece:
     return piece if piece.span == span else piece._replace(span=span)
 
 
-def _windows(text: str, start: int, budget: Budget, unit: Tokenizer) -> Iterator[Span]:
-    """Windows from `start` to the end of the text, each as large as its exact size allows."""
-    start = text_from(text, start)
+def _windows(text: str, first: Span, budget: Budget, unit: Tokenizer) -> Iterator[Span]:
+    """Windows from where the `first` one begins to the end of the text, each as large as its exact size allows."""
+    start, most = first.start, budget.size(first)
     while start < len(text):
-        limit, over = budget.limit, 1
+        room, over = min(most, budget.room(start)), 1
+        limit = room
         while over > 0:
             raw = budget.offset(budget.index(start) + limit)
             stop = cluster_start(text, raw)
             stop = stop if stop > start else max(raw, start + 1)
-            over = exact(text, [trim(text, start, stop)], budget, unit)[0] - budget.limit if stop > start + 1 else 0
+            over = exact(text, [trim(text, start, stop)], budget, unit)[0] - room if stop > start + 1 else 0
             limit -= max(1, over)
         yield trim(text, start, stop)
-        start = text_from(text, stop)
+        start = text_from(text, after(text, Span(start, stop), budget)) if text_from(text, stop) < len(text) else len(text)
+        most = budget.limit
 
 
 def _unbroken(text: str, parts: list[Piece]) -> list[Piece]:

@@ -1,7 +1,7 @@
 """Sizes of slices out of the index are those of the slices encoded alone, and the fewest chunks are the fewest."""
 
 import random
-from itertools import accumulate, combinations
+from itertools import accumulate, combinations, pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chunkmill.chunkers.anchor import Parts, fewest, packed
+from chunkmill.chunkers.api import chunk
 from chunkmill.chunkers.base import Budget, Span
 from chunkmill.chunkers.counts import exact
 from chunkmill.chunkers.errors import ConfigError
@@ -118,3 +119,23 @@ def test_seams_that_are_looked_for_in_windows_alone_give_the_same_chunks(seed, l
 
     assert found == packed(parts, Everywhere(text, starts, ends, [*starts, len(text)], budget))
     assert all(map(budget.fits, found))
+
+
+SCRIPTS = {
+    "Devanagari": "सभी लोग स्वतन्त्र जन्म लेते हैं और सबका सम्मान समान है। ",
+    "Telugu": "మనుషులందరూ స్వేచ్ఛగా పుడతారు, గౌరవంలో సమానులు. ",
+    "Korean": "모든 사람은 자유롭게 태어나며 존엄에서 서로 같다. ",
+    "Japanese": "人はみな自由に生まれ、尊厳において等しい。",
+    "Chinese": "人人生来自由，在尊严上彼此平等。",
+    "English": "Everybody is born free, and equal in dignity. ",
+}
+
+
+@pytest.mark.parametrize("overlap", [0, 8])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_fixed_windows_are_full_in_every_script(script, overlap):
+    chunks = chunk(SCRIPTS[script] * 60, "fixed", size=64, overlap=overlap)
+
+    assert len(chunks) > 4
+    assert all(c.n_tokens >= 56 for c in chunks[:-1])
+    assert all((before.end > behind.start) == bool(overlap) for before, behind in pairwise(chunks))
