@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +20,24 @@ LAST_SPACE = 0x3000  # the white character with the highest code
 CLUSTER = regex.compile(r"\X")
 BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
 NOT_WHITE = re.compile(r"\S")
-# A character before which there always is a boundary, whatever stands around it; sought backwards.
-SURE = regex.compile(
-    r"(?r)(?<![\p{GCB=Prepend}\r])(?<!\p{InCB=Linker})[\p{GCB=Other}--\p{Extended_Pictographic}--\p{InCB=Consonant}]", regex.V1
+# A character before which there always is a boundary, whatever stands further off; sought backwards and forwards.
+SURE = (
+    r"(?<![\p{GCB=Prepend}\r])(?:[\p{GCB=Other}--\p{Extended_Pictographic}--\p{InCB=Consonant}]"
+    r"|(?<!\u200d)[\p{Extended_Pictographic}&&\p{GCB=Other}]|(?<![\p{InCB=Linker}\p{InCB=Extend}])\p{InCB=Consonant})"
 )
+SURE_BEFORE, SURE_BEHIND = regex.compile("(?r)" + SURE, regex.V1), regex.compile(SURE, regex.V1)
+FLAGS = regex.compile(r"\p{GCB=Regional_Indicator}{3,}")
+FAR = 256  # characters in which a sure boundary is sought before it is looked whether there is one
 LAST_WHITE = regex.compile(r"(?r)\s")
-SLAB, STRETCH = 200_000, 12  # characters the sentence segmenter sees at the most; certain ends of sentences in a stretch
+SEEN, STRETCH = 8_192, 12  # characters the sentence segmenter sees at the most; certain ends of sentences in a stretch, about
+HASHED = 16  # characters behind an end, by which it is chosen
 # One set of characters comes first: `re` then looks for these alone, many times faster than for alternatives.
-CERTAIN_END = re.compile(r"[.!?。！？\n](?:(?<=[a-z]{4}[.!?])\s++(?=[A-Z])|(?<=[。！？])\s*+(?=[^」』”’）)])|(?<=\n)\s*\n\s*+)")
+SMALL, LARGE = "a-zß-öø-ÿα-ωа-яё", "A-ZÀ-ÖØ-ÞΑ-ΩА-ЯЁ"
+CERTAIN_END = re.compile(
+    rf"[.!?。！？\n](?:(?<=[{SMALL}]{{4}}[.!?])\s++(?=[{LARGE}])|(?<=[。！？])\s*+(?=[^」』”’）)])|(?<=\n)\s*\n\s*+)"
+)
+# What may divide a long stretch without any, the best first: a line, what may end a sentence, white space.
+ENDS = re.compile(r"\n\s*+"), re.compile(r"[.!?।][\"')\]”’]?\s++"), re.compile(r"\s++")
 # Letters between which UAX 29 always has a boundary: nothing here extends, prepends, conjoins or is an emoji.
 PLAIN = re.compile(
     "[\0-\x7f\xc0-\u024f\u0391-\u0481\u048a-\u052f\u05d0-\u05ea\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff1f]{2}"
@@ -95,13 +107,14 @@ def sentences(text: str, within: Span | None = None, language: str = "en") -> li
 def sentence_starts(text: str, within: Span, language: str = "en") -> Iterator[int]:
     """Where each sentence after the first begins.
 
-    The segmenter pairs quotes and brackets over any distance, so one lost quote would change all that follows. It is therefore
-    given stretches of some dozen sentences, which begin where the text itself says so: an edit stays inside its stretch.
+    The segmenter pairs quotes and brackets over any distance, so one lost quote would change all that follows, and takes
+    quadratic time for many of them. It is therefore given stretches of some dozen sentences, which begin where the text itself
+    says so: an edit stays inside its stretch.
     """
     at = within.start
     for end in (*_stretches(text, within), within.end):
         while at < end:
-            stop = min(end, at + SLAB)
+            stop = end if end - at <= SEEN else _division(text, at)
             if at > within.start:
                 yield at
             part = text[at:stop]
@@ -113,20 +126,52 @@ def sentence_starts(text: str, within: Span, language: str = "en") -> Iterator[i
 
 def _stretches(text: str, within: Span) -> Iterator[int]:
     """Some of the certain ends of sentences, chosen by the text behind them."""
-    for match in CERTAIN_END.finditer(text, *within):
-        if zlib.crc32(text[match.end() : match.end() + 16].encode()) % STRETCH == 0:
-            yield match.end()
+    return (m.end() for m in CERTAIN_END.finditer(text, *within) if _hash(text, m.end()) % STRETCH == 0)
+
+
+def _division(text: str, start: int) -> int:
+    """Where to divide a stretch that starts here and is too long: in the second half of what may be seen, by the text there."""
+    low, high = start + SEEN // 2, start + SEEN
+    found = (ends for ends in ([m.end() for m in end.finditer(text, low, high)] for end in ENDS) if ends)
+    return min(next(found, [high]), key=partial(_hash, text))
+
+
+def _hash(text: str, at: int) -> int:
+    return zlib.crc32(text[at : at + HASHED].encode())
 
 
 def cluster_start(text: str, offset: int) -> int:
     """The largest boundary of a grapheme cluster (UAX 29) that is not after the offset."""
     if not 0 < offset < len(text) or plain(text, offset):
         return offset
-    found = SURE.search(text, 0, offset)
-    for cluster in CLUSTER.finditer(text, found.start() if found else 0):
+    near = SURE_BEFORE.search(text, max(0, offset - FAR), offset)
+    if not near and offset > FAR:
+        return _in_run(text, offset)
+    for cluster in CLUSTER.finditer(text, near.start() if near else 0):
         if cluster.end() > offset:
             return int(cluster.start())
     return offset
+
+
+def _in_run(text: str, offset: int) -> int:
+    """The same in a long run without a sure boundary, such as a thousand flags. The clusters of a run are found once."""
+    runs = _runs(text)
+    at = bisect_right(runs, offset, key=itemgetter(0)) - 1
+    if at < 0 or runs[at][1] <= offset:
+        before, behind = SURE_BEFORE.search(text, 0, offset), SURE_BEHIND.search(text, offset + 1)
+        start, end = before.start() if before else 0, behind.start() if behind else len(text)
+        # As many characters with the same boundaries: those of flags alone are found in quadratic time.
+        part = FLAGS.sub(lambda flags: ("a\u0301" * len(flags[0]))[: len(flags[0])], text[start:end])
+        at += 1
+        runs.insert(at, (start, end, [start + cluster.start() for cluster in CLUSTER.finditer(part)]))
+    clusters = runs[at][2]
+    return clusters[bisect_right(clusters, offset) - 1]
+
+
+@lru_cache(maxsize=1)
+def _runs(text: str) -> list[tuple[int, int, list[int]]]:
+    """The long runs of a text that were looked at: where each starts and ends, and its clusters. Filled on the way."""
+    return []
 
 
 def plain(text: str, offset: int) -> bool:

@@ -2,10 +2,13 @@
 
 import re
 import sys
+from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chunkmill.chunkers import seams
 from chunkmill.chunkers.anchor import _sums, _sums_of_all
 from chunkmill.chunkers.base import Budget, Span
 from chunkmill.chunkers.recursive import Paragraphs
@@ -114,3 +117,28 @@ def test_seams_are_hashed_alike_one_by_one_and_all_together(text):
     starts = [start for start, _ in words(text, Span(0, len(text))).tolist()]
     if starts:
         assert _sums(text, starts, 16).tolist() == _sums_of_all(text, starts, 16).tolist()
+
+
+JOINING = "a\r\n\u0301\u200d👩😀©🇩🇪🏽\ufe0fक\u094dष\u093f\u093c\u0600가각ം\u0d4dല\u200c字 \u0e33"
+
+
+@given(text=st.text(alphabet=st.sampled_from(JOINING), max_size=40), far=st.sampled_from([1, 3, seams.FAR]))
+@settings(max_examples=600, deadline=None)
+def test_a_cluster_starts_where_the_standard_says(text, far):
+    starts = [m.start() for m in seams.CLUSTER.finditer(text)]
+    seams._runs.cache_clear()
+    with mock.patch.object(seams, "FAR", far):
+        found = [seams.cluster_start(text, at) for at in range(len(text))]
+
+    assert found == [max(start for start in starts if start <= at) for at in range(len(text))]
+
+
+@pytest.mark.parametrize("mark", ["`", "Use `a` and `b` here\n", "THIS ENDS. AND THIS? ", "word ", "字", '"'])
+def test_the_segmenter_never_sees_much_at_once(mark):
+    text = mark * (40_000 // len(mark))
+    with mock.patch.object(seams, "get_sentence_boundaries", side_effect=seams.get_sentence_boundaries) as asked:
+        found = sentences(text)
+
+    assert max(len(call.args[1]) for call in asked.call_args_list) <= seams.SEEN
+    assert "".join("".join(text[slice(*s)] for s in found).split()) == "".join(text.split())
+    assert " " not in mark or all(text[s.start - 1].isspace() for s in found[1:])
