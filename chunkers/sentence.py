@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
-from chunkmill.chunkers.anchor import pack_anchored
+from chunkmill.chunkers.anchor import Parts, pack_anchored, packed
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.pack import fit, pack
@@ -22,7 +23,7 @@ class Sentence:
 
     `language`: ISO 639-1 code of the text; the document's own `language` goes first where its metadata name one.
     `stable`: packed at boundaries that an edit elsewhere leaves alone, else greedily. `overlap_sentences`: a chunk begins with
-    so many of the last sentences of the one before, as far as they fit (then it is packed greedily).
+    so many of the last sentences of the one before, as far as they fit; with `stable` they get half of it at the most.
     """
 
     language: str = "en"
@@ -51,12 +52,33 @@ class Sentence:
         parts = sentences(doc.text, language=doc.metadata.get("language", self.language))
         if self.overlaps:
             short = [s for part in parts for s in fit(doc.text, part, budget)]
-            return [Piece(s) for s in overlapping(short, budget, self.overlap_sentences)]
+            place = overlapping_stable if self.stable else overlapping
+            return [Piece(s) for s in place(doc.text, short, budget, self.overlap_sentences)]
         packed = pack_anchored(doc.text, parts, budget) if self.stable else pack(parts, budget)
         return [Piece(s) for s in divided(doc.text, packed, budget, anchored if self.stable else fit)]
 
 
-def overlapping(parts: Sequence[Span], budget: Budget, repeated: int) -> list[Span]:
+def overlapping_stable(text: str, parts: Sequence[Span], budget: Budget, repeated: int) -> list[Span]:
+    """Parts packed at boundaries that an edit elsewhere leaves alone, with room for `repeated` parts in front; then those."""
+    if not parts:
+        return []
+    found = Parts(text, [p.start for p in parts], [p.end for p in parts], None, budget)
+    first, last = found.first, found.last
+    whole = [budget.room(p.start) for p in parts]
+    front = [at - first[max(0, i - repeated)] for i, at in enumerate(first)]
+    found.rooms = [max(room // 2, room - size) for room, size in zip(whole, front, strict=True)]
+    spans: list[Span] = []
+    begins = [bisect_left(found.starts, span.start) for span in packed(found)]
+    before = 0
+    for begin, end in pairwise((*begins, len(parts))):
+        low = max(before, begin - repeated)
+        low = next((i for i in range(low, begin) if last[end - 1] - first[i] <= whole[i]), begin)
+        spans.append(Span(parts[low].start, parts[end - 1].end))
+        before = begin
+    return spans
+
+
+def overlapping(text: str, parts: Sequence[Span], budget: Budget, repeated: int) -> list[Span]:
     """Parts packed greedily, each span beginning with up to `repeated` parts of the one before; every span ends further on."""
     last = budget.indices(parts)[:, 1].tolist() if parts else []
     spans: list[Span] = []

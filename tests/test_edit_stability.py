@@ -8,7 +8,8 @@ from chunkmill.chunkers.api import chunk_all, chunking
 from chunkmill.chunkers.base import Document
 
 EDITS = 60
-BOUNDS = {"recursive": (3, 12)}  # strategy → new chunks after an edit: 90% of the edits at most, the worst at most
+# New chunks after an edit: 90% of the edits at most, the worst at most.
+BOUNDS = [("recursive", {}, 3, 12), ("sentence", {"overlap_sentences": 2}, 6, 14)]
 
 
 def words(dice: random.Random) -> list[str]:
@@ -43,22 +44,21 @@ def edited(text: list[list[str]], number: int, dice: random.Random, known: list[
     return [*text[:at], *([paragraph] if paragraph else []), *text[at + 1 :]]
 
 
-def ids(strategy: str, text: list[list[str]]) -> set[str]:
+def ids(strategy: str, options: dict[str, int], text: list[list[str]]) -> set[str]:
     doc = Document("d", "", "\n\n".join(" ".join(p) for p in text))
-    (chunks,) = chunk_all([doc], chunking(strategy, size=1000, unit="chars"), {})
+    (chunks,) = chunk_all([doc], chunking(strategy, options, size=1000, unit="chars"), {})
     return {c.id for c in chunks}
 
 
-@pytest.mark.parametrize("strategy", BOUNDS)
-def test_an_edit_changes_only_the_chunks_near_it(strategy):
+@pytest.mark.parametrize(("strategy", "options", "p90", "worst"), BOUNDS)
+def test_an_edit_changes_only_the_chunks_near_it(strategy, options, p90, worst):
     dice = random.Random(11)
     known = words(dice)
     text = paragraphs(dice, known, 100_000)
-    before = ids(strategy, text)
+    before = ids(strategy, options, text)
 
-    new = sorted(len(ids(strategy, edited(text, number, dice, known)) - before) for number in range(EDITS))
+    new = sorted(len(ids(strategy, options, edited(text, number, dice, known)) - before) for number in range(EDITS))
 
-    p90, worst = BOUNDS[strategy]
     assert len(before) > 100
     assert new[0] <= 1
     assert new[int(0.9 * EDITS)] <= p90, new

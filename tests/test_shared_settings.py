@@ -1,6 +1,7 @@
 """What all strategies share: overlap, the smallest size, context, the size of what is embedded."""
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -22,8 +23,10 @@ def texts(chunks):
 
 
 def test_sentences_are_repeated_as_told():
-    chunks = chunk(TEXT, "sentence", size=6, unit="words", overlap_sentences=1)
+    chunks = chunk(TEXT, "sentence", size=6, unit="words", overlap_sentences=1, stable=False)
+    stable = chunk(TEXT, "sentence", size=6, unit="words", overlap_sentences=1)
 
+    assert all(after.text.startswith(before.text.split(". ")[-1]) for before, after in pairwise(stable))
     assert texts(chunks) == ["One fish. Two fish. Red fish.", "Red fish. Blue fish. Old fish.", "Old fish. New fish."]
 
 
