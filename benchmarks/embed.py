@@ -2,7 +2,8 @@
 
     python benchmarks/embed.py                     # make bench-embed
     python benchmarks/embed.py --device cuda       # make gpu-check, behind the tests that are marked `gpu`
-    python benchmarks/embed.py --text FOLDER --texts 2000 --rounds 3 --end-to-end
+    python benchmarks/embed.py --text FOLDER --texts 2000 --rounds 3 --dtypes bfloat16
+    python benchmarks/embed.py --end-to-end 4      # instead a whole run of the job, over so many copies of the texts
 
 (a) `encode` called once for each document, (b) `encode` on all texts at once, (c) the forward passes alone, over batches that
 are sorted, packed, padded and on the device already: what no program can beat. Real tokens a second of one core's time (of the
@@ -27,6 +28,7 @@ from chunkmill.jobs.models import resolve
 from chunkmill.jobs.transformer import SentenceTransformersModel
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "open"
+ALL = 20_000  # texts whose padding is told
 NAMES = ("*.md", "*.txt", "*.rst", "*.py", "*.csv")
 
 
@@ -91,6 +93,12 @@ class Bench:
 
     def sequences(self, texts: Sequence[str]) -> list[list[int]]:
         return [self.model.windows(ids)[0] for ids in self.model.tokens.ids(texts)]
+
+    def padding_of(self, lengths: Sequence[int]) -> float:
+        """The share of padding where texts of so many tokens are embedded at once; nothing is computed."""
+        order = np.argsort([-n for n in lengths], kind="stable")
+        batches = self.model.batches([range(n) for n in lengths], order)
+        return self.padding([[lengths[i] for i in batch] for batch in batches])
 
     def padding(self, batches: Sequence[Sequence[int]]) -> float:
         """The share of padding where these lengths are computed together."""
@@ -169,7 +177,23 @@ def end_to_end(docs: Sequence[str], copies: int, cpus: int | None) -> None:
         summary = pipeline.run(job, lambda summary, plan: seen.update(summary.seen))
         forward, stage = seen["forward_seconds"], seen["embed_seconds"]
         print(f"\nend to end: {summary.chunks:,} chunks in {summary.seconds:.0f} s, {dict(+summary.vectors)}")
-        print(f"  the actors' time inside forward passes, from their first batch to their last: {forward / stage:.1%}")
+        print(f"  the actors, each from its first batch to its last: {forward:.0f} of {stage:.0f} s in forward passes")
+        print(f"  a share of {forward / stage:.1%}; seconds of all stages: {summary.took}")
+
+
+def told(bench: Bench, work: Load, everything: Sequence[str]) -> None:
+    """Print how fast each way is over a load, and the padding in larger ones."""
+    found = bench.run(work)
+    model, mean = bench.model, sum(map(len, bench.sequences(work.texts))) / len(work.texts)
+    print(f"\n{model.dtype}, {len(work.texts):,} {work.name} of {mean:.0f} tokens, batches of {model.tokens_per_batch:,}")
+    for name, rate, padding in found:
+        print(f"  {name:<34}{rate:>10,.0f} tokens/s" + ("" if padding is None else f"  padding {padding:.1%}"))
+    rates = {name: rate for name, rate, _ in found}
+    ours = rates["chunkmill, from ids"]
+    print("  chunkmill to " + ", ".join(f"{name[:3]} {ours / rate:.2f}" for name, rate, _ in found[:3]))
+    lengths = list(map(len, bench.sequences(everything)))
+    for n in sorted({min(n, len(lengths)) for n in (1_000, 5_000, len(lengths))}):
+        print(f"  padding of {n:,} at once: {bench.padding_of(lengths[:: len(lengths) // n][:n]):.2%}")
 
 
 def main() -> None:
@@ -179,40 +203,34 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--model", default="all-MiniLM-L6-v2")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--end-to-end", type=int, default=0, metavar="COPIES", help="also a whole run over so many copies")
+    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    parser.add_argument("--end-to-end", type=int, default=0, metavar="COPIES", help="only a whole run over so many copies")
     options = parser.parse_args()
     docs = documents(options.text, 400)
+    if options.end_to_end:
+        end_to_end(docs[:60], options.end_to_end, None if options.device.startswith("cuda") else 2)
+        return
+    ways = {"chunks": (800, "recursive"), "sentences": (160, "sentence")}
+    every = {name: load(name, docs, *way, ALL) for name, way in ways.items()}
     loads = [
-        load("chunks", docs, 800, "recursive", options.texts),
-        load("sentences", docs, 160, "sentence", options.texts * 4),
+        load("chunks", docs, *ways["chunks"], options.texts),
+        load("sentences", docs, *ways["sentences"], options.texts * 4),
     ]
     if options.device.startswith("cuda"):
         import torch
 
         print(torch.cuda.get_device_name(0))
     models = {}
-    for dtype in ("float32", "bfloat16"):
+    for dtype in options.dtypes:
         bench = Bench(options.model, options.device, dtype, options.rounds)
         models[dtype] = bench.model
         for work in loads:
-            found = bench.run(work)
-            tokens = sum(map(len, bench.sequences(work.texts)))
-            mean = tokens / len(work.texts)
-            print(
-                f"\n{dtype}, {len(work.texts):,} {work.name} of {mean:.0f} tokens, batches of {bench.model.tokens_per_batch:,}"
-            )
-            rates = {name: rate for name, rate, _ in found}
-            for name, rate, padding in found:
-                share = "" if padding is None else f"  padding {padding:.1%}"
-                print(f"  {name:<34}{rate:>10,.0f} tokens/s{share}")
-            ours = rates["chunkmill, from ids"]
-            print("  chunkmill to " + ", ".join(f"{name[:3]} {ours / rate:.2f}" for name, rate, _ in found[:3]))
+            told(bench, work, every[work.name].texts)
         plain, late = bench.late([doc[:12_000] for doc in docs[:: max(1, len(docs) // 12)]])
         print(f"\n{dtype}, late pooling: {late:,.0f} tokens/s, {late / plain:.2f} of plain")
-    cosine, same = agreement(models["float32"], models["bfloat16"], [*loads[0].texts[:500], *loads[1].texts[:500]])
-    print(f"\nbfloat16 against float32: least cosine {cosine:.5f}, {same:.1%} of the ten nearest are the same")
-    if options.end_to_end:
-        end_to_end(docs[:60], options.end_to_end, None if options.device.startswith("cuda") else 2)
+    if len(models) == 2:
+        cosine, same = agreement(*models.values(), [*loads[0].texts[:500], *loads[1].texts[:500]])
+        print(f"\nbfloat16 and float32: least cosine {cosine:.5f}, {same:.1%} of the ten nearest are the same")
 
 
 if __name__ == "__main__":

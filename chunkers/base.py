@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from chunkmill.chunkers.measure import Tokenizer
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
 Vectors: TypeAlias = npt.NDArray[np.float32]
@@ -66,7 +69,8 @@ class Budget:
 
     `starts` are the sorted offsets at which the document's tokens begin (None: every code point is one unit), `length`
     is the text's length. `fill` ≤ `limit` is how far neighbours are packed; the rest is room for overlap.
-    `context_at`/`context_size`: from each of these offsets on, a chunk carries that many units of context.
+    `context_at`/`context_size`: from each of these offsets on, a chunk carries that many units of context. `unit` counts exactly
+    where the index can't: a slice that is encoded alone may have a token more (None: nothing does).
     """
 
     limit: int
@@ -75,6 +79,7 @@ class Budget:
     fill: int
     context_at: Offsets = field(default_factory=lambda: EMPTY)
     context_size: Offsets = field(default_factory=lambda: EMPTY)
+    unit: Tokenizer | None = None
 
     def index(self, offset: int) -> int:
         """How many tokens begin before the offset. O(log n)."""
@@ -145,7 +150,8 @@ class Piece(NamedTuple):
 
     `level` 0 is a leaf; a parent has a higher one. `context` is read by the model in front of the body. `text` is set only
     where a model wrote it: the span is then its evidence. `path` (the names of the symbols around it) goes before the headings.
-    `parts`: of a leaf that is gathered from several places, these, in order; the span is from the first to the last.
+    `parts`: of a leaf that is gathered from several places, these, in order; the span is from the first to the last, and the
+    path goes behind the headings that they share.
     """
 
     span: Span

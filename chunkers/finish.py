@@ -87,6 +87,9 @@ class Chunking:
 
         if not 0 <= self.min_size <= self.size:
             raise ConfigError(f"chunk.min_size is {self.min_size} with chunk.size {self.size}; it must be from 0 to the size")
+        least = getattr(self.strategy, "min_size", None) or 0
+        if least > self.size:
+            raise ConfigError(f"chunk.min_size is {least} with chunk.size {self.size}; it must not be more than the size")
 
     @property
     def limit(self) -> int:
@@ -127,7 +130,7 @@ class Chunking:
         """The document's token index under this limit: its text is encoded here, once."""
         starts = self.unit.starts(doc.text)
         limit = self.limit - self.reserve
-        return Budget(limit, starts, len(doc.text), limit - self.overlap, contexts.at, contexts.sizes)
+        return Budget(limit, starts, len(doc.text), limit - self.overlap, contexts.at, contexts.sizes, self.unit)
 
 
 def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget, contexts: Contexts) -> list[Chunk]:
@@ -149,7 +152,7 @@ def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: B
     if len(leaves) < len(pieces):
         others = [at(p, trim(doc.text, *p.span)) for p in pieces if p.level or p.text]
         others = _written(doc, [p for p in others if p.span.start < p.span.end], chunking, budget)
-        others += gathered(doc.text, [p for p in pieces if p.parts and not (p.level or p.text)], chunking, budget)
+        others += gathered(doc, [p for p in pieces if p.parts and not (p.level or p.text)], chunking, budget)
         counts = chunking.unit.count([p.text or doc[p.span] for p in others])
         done = [*zip(bodies, starts, sizes, strict=True), *((p, p.span.start, n) for p, n in zip(others, counts, strict=True))]
         done.sort(key=_order)
@@ -275,8 +278,9 @@ def _chunks(
     headings = contexts.headings if contexts.texts else outline(doc)
     paged, specials = pages(doc.blocks), chunking.unit.specials
     if headings.paths:
-        under = [headings.shared if own and not several else headings.of for own, several in zip(written, parts, strict=True)]
-        paths = tuple(p or of(text, a, b) for p, of, a, b in zip(paths, under, bodies, ends, strict=True))
+        under = [headings.shared if own else headings.of for own in written]
+        places = zip(paths, parts, under, bodies, ends, strict=True)  # gathered parts have all headings that they share
+        paths = tuple(p if p or several else of(text, a, b) for p, several, of, a, b in places)
     columns = (
         ids,
         repeat(doc.id),
@@ -302,7 +306,7 @@ def _contexts(done: Sequence[Piece], bodies: Sequence[int], chunking: Chunking, 
     if not contexts.texts and not any(p.path for p in done):
         return [p.context for p in done]
     named = path_contexts({p.path for p in done}, chunking.unit, chunking.reserve)
-    above = ["" if p.text and not p.parts else head for p, head in zip(done, contexts.all(bodies), strict=True)]
+    above = ["" if p.text else head for p, head in zip(done, contexts.all(bodies), strict=True)]
     return [BREAK.join(filter(None, (head, named[p.path], p.context))) for p, head in zip(done, above, strict=True)]
 
 

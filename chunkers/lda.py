@@ -45,10 +45,14 @@ def learnt(passages: Sequence[str], count: int | None, seed: int, language: str 
         counts = counter.fit_transform(passages)
     except ValueError:
         return Topics((), np.ones((1, 0), np.float32))
-    count = count or min(MOST, max(2, len(passages) // PASSAGES))
-    weights = _allocation(count, seed).fit(counts).components_
+    weights = _allocation(count or how_many(len(passages)), seed).fit(counts).components_
     shares = weights / weights.sum(axis=1, keepdims=True)
     return Topics(tuple(counter.get_feature_names_out().tolist()), shares.astype(np.float32))
+
+
+def how_many(passages: int) -> int:
+    """The topics that a corpus is taken to have where nobody says how many."""
+    return min(MOST, max(2, passages // PASSAGES))
 
 
 def _counter(language: str, **options: Any) -> Any:

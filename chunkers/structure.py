@@ -43,9 +43,12 @@ class Outline:
         while i >= 0 and self.starts[i] > start and not text[self.ends[i] : end].strip():
             end = self.starts[i]
             i -= 1
-        last = self.paths[i] if i >= 0 else ()
-        steps = zip(self.of(text, start, end), last, strict=False)
-        return tuple(step for step, _ in takewhile(lambda pair: pair[0] == pair[1], steps))
+        return common(self.of(text, start, end), self.paths[i] if i >= 0 else ())
+
+    def above(self, start: int) -> Path:
+        """The headings over what starts here, without the one that does."""
+        i = bisect_right(self.starts, start) - 1
+        return () if i < 0 else self.before(i) if start < self.ends[i] else self.paths[i]
 
     def _body(self, i: int, start: int) -> int:
         return max(start, self.ends[i]) if i >= 0 else start
@@ -56,6 +59,11 @@ def _white(text: str, at: int, i: int, outline: Outline) -> bool:
 
 
 NO_OUTLINE = Outline((), (), ())
+
+
+def common(one: Path, other: Path) -> Path:
+    """The steps with which both begin."""
+    return tuple(step for step, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def outline(doc: Document) -> Outline:

@@ -6,16 +6,17 @@ import importlib.util
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby, takewhile
+from itertools import groupby
 from math import log
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkmill.chunkers.base import NOTHING, Budget, Document, Embed, Piece, Plan, Span, Vectors
 from chunkmill.chunkers.errors import ConfigError
-from chunkmill.chunkers.lda import NAMED, WORD, Topics, of_document
+from chunkmill.chunkers.identity import digest
+from chunkmill.chunkers.lda import NAMED, WORD, Topics, how_many, of_document
 from chunkmill.chunkers.pack import pack
 from chunkmill.chunkers.similarity import SAME, Scores, units
 from chunkmill.chunkers.structure import outline
@@ -36,11 +37,10 @@ class Topic:
 
     `kmeans`: topics are clusters of sentence vectors. `lda`: topics of latent Dirichlet allocation over the counts of words
     in each sentence and its neighbours; needs scikit-learn. `fit`: of this `document` alone, as in the articles, which is
-    little text to learn from, or once of the whole `corpus`: a run learns them before it cuts the first document, and keeps
-    them with the dataset. `topics`: how many (default: one for 9 sentences of a document, from 2 to 20; for 10 passages of a
-    corpus, from 2 to 50). `switch`: the price of a change of topic, in
-    median differences between a sentence's best topic and its second (2): by it runs are contiguous, where a single sentence
-    would stray. `seed`: of the random starts.
+    little text for `lda` to learn from, or once of the whole `corpus`: a run learns them before it cuts the first document, and
+    keeps them with the dataset. `topics`: how many (default: one for 9 sentences of a document, from 2 to 20; for 90 of a
+    corpus, from 2 to 50). `switch`: the price of a change of topic, in median differences between a sentence's best topic and
+    its second (2): by it runs are contiguous, where a single sentence would stray. `seed`: of the random starts.
 
     The last step of a chunk's heading path is the topic: its number, in order of first appearance, and its words. A topic that
     comes back has several chunks with the same step. `gather`: it has one, as in the articles: each sentence goes to its own
@@ -64,8 +64,6 @@ class Topic:
             raise ConfigError(f"chunk.switch is {self.switch}, and chunk.gather lets every sentence change; drop one")
         if self.seed < 0:
             raise ConfigError(f"chunk.seed is {self.seed}; it must be 0 or more")
-        if self.fit == "corpus" and self.method != "lda":
-            raise ConfigError(f"chunk.fit is 'corpus', and chunk.method {self.method!r}; give method: lda, or leave fit out")
         if self.method == "lda" and importlib.util.find_spec("sklearn") is None:
             raise ConfigError("chunk.method is 'lda', which needs scikit-learn; pip install \"chunkmill[embed]\" brings it")
 
@@ -101,7 +99,7 @@ class Topic:
         self, doc: Document, parts: Sequence[Span], labels: Labels, called: Sequence[str], budget: Budget
     ) -> list[Piece]:
         """The sentences by their labels, each of which is `called` something."""
-        return _gathered(doc, parts, labels, called) if self.gather else _pieces(doc, parts, labels, called, budget)
+        return _gathered(parts, labels, called) if self.gather else _pieces(doc, parts, labels, called, budget)
 
     def price(self, costs: Scores) -> float:
         """What a change of topic costs."""
@@ -111,26 +109,58 @@ class Topic:
         return (SWITCH if self.switch is None else self.switch) * float(np.median(best[:, 1] - best[:, 0]))
 
 
+@dataclass(frozen=True, eq=False)
+class Centres:
+    """What a corpus is about, as clusters of sentence vectors. `vectors`: their centres, float32 (topics, dim)."""
+
+    vectors: Vectors
+    names: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """A hash of all that decides a label."""
+        return digest(*self.names, str(self.vectors.shape), self.vectors.tobytes().hex())
+
+    def costs(self, vectors: Vectors) -> Scores:
+        """How far each vector is from each centre, squared: (n, topics)."""
+        return distances_from(vectors, self.vectors.astype(np.float64))
+
+
+def clustered(texts: Sequence[str], vectors: Vectors, count: int | None, seed: int) -> Centres:
+    """The topics of a corpus out of sentences from it and their vectors. One where there are none."""
+    if not len(texts):
+        return Centres(np.zeros((1, vectors.shape[1]), np.float32), ("topic 1",))
+    centres = kmeans(vectors, count or how_many(len(texts) // SENTENCES), seed)
+    labels = numbered(nearest := distances_from(vectors, centres).argmin(axis=1))
+    _, first = np.unique(labels, return_index=True)
+    return Centres(centres[nearest[first]].astype(np.float32), tuple(names(texts, labels)))
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """`topic` with the topics of a corpus. They have the same number and name in all of its documents."""
 
     strategy: Topic
-    topics: Topics
+    topics: Topics | Centres
 
-    needs: ClassVar[frozenset[type]] = NOTHING
+    @property
+    def needs(self) -> frozenset[type]:
+        """What the strategy needs."""
+        return self.strategy.needs
 
     @property
     def gather(self) -> bool:
         """Whether a topic's sentences are put together."""
         return self.strategy.gather
 
-    def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
-        """Pieces that fit, each with its topic in its path."""
+    def __call__(self, doc: Document, budget: Budget) -> Plan:
+        """Asks for the sentences' vectors where topics are clusters of them; returns pieces that fit, each with its topic."""
         parts = units(doc, budget, self.strategy.language)
         if not parts:
             return []
-        costs = self.topics.costs([doc[p] for p in parts])
+        texts = [doc[p] for p in parts]
+        topics = self.topics
+        costs = topics.costs((yield Embed(texts))) if isinstance(topics, Centres) else topics.costs(texts)
         labels = cheapest_path(costs, self.strategy.price(costs))
         return self.strategy.pieces(doc, parts, labels, self.topics.names, budget)
 
@@ -145,15 +175,12 @@ def _pieces(doc: Document, parts: Sequence[Span], labels: Labels, called: Sequen
     return found
 
 
-def _gathered(doc: Document, parts: Sequence[Span], labels: Labels, called: Sequence[str]) -> list[Piece]:
-    """A piece for each topic; the headings in its path are those that all of its sentences are under."""
-    headings = outline(doc)
+def _gathered(parts: Sequence[Span], labels: Labels, called: Sequence[str]) -> list[Piece]:
+    """A piece for each topic."""
     found = []
     for label in np.unique(labels).tolist():
         mine = tuple(parts[i] for i in np.flatnonzero(labels == label).tolist())
-        paths = [headings.of(doc.text, *p) if headings.paths else () for p in mine]
-        shared = [steps[0] for steps in takewhile(lambda steps: len(set(steps)) == 1, zip(*paths, strict=False))]
-        found.append(Piece(Span(mine[0].start, mine[-1].end), kind="gathered", path=(*shared, called[label]), parts=mine))
+        found.append(Piece(Span(mine[0].start, mine[-1].end), kind="gathered", path=(called[label],), parts=mine))
     return found
 
 

@@ -6,15 +6,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from ray.data import ActorPoolStrategy
 
 from chunkmill.chunkers.api import chunk_all
 from chunkmill.chunkers.base import Complete, Document, Embed, Vectors
-from chunkmill.chunkers.errors import DocumentError
+from chunkmill.chunkers.errors import ChunkmillError, DocumentError
 from chunkmill.chunkers.finish import Chunk
 from chunkmill.chunkers.llm import FALLBACK, REFUSED
 from chunkmill.jobs import backends, rows
@@ -24,6 +23,9 @@ from chunkmill.jobs.llm import UNASKED, Asker
 from chunkmill.jobs.meter import Remote
 from chunkmill.jobs.rows import LEFT
 from chunkmill.jobs.tally import count
+
+if TYPE_CHECKING:
+    from ray.data import ActorPoolStrategy
 
 DOCUMENTS = 64  # that an actor has under way at the most, and the rows of a batch
 CALLS = 64  # under way in one actor
@@ -39,10 +41,16 @@ class Asking:
         self.job, self.gate, self.tally = job, Remote(meter, job.llm), tally
         self.answers = Answers(job.output)
         self.ask = Asker(job.llm, self.gate, self.answers, calls)
-        self.embed = embedding(job)
+        self.trouble: ChunkmillError | None = None
+        try:
+            self.embed = embedding(job)
+        except ChunkmillError as error:  # out of a constructor Ray passes on a trace, and starts the actor anew
+            self.trouble = error
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Schema `rows.ROW` in and out."""
+        if self.trouble:
+            raise self.trouble
         since = time.perf_counter()
         good = [s == "ok" for s in batch["status"].to_pylist()]
         docs = rows.documents(batch)
@@ -98,6 +106,8 @@ def embedding(job: Job) -> Any:
 
 def pool(job: Job, blocks: int) -> tuple[ActorPoolStrategy, int]:
     """How many actors ask, and how many calls each has under way: in all as many as `llm.concurrency` says, or a few more."""
+    from ray.data import ActorPoolStrategy
+
     assert job.llm
     size = min(blocks, -(-job.llm.concurrency // CALLS))
     return ActorPoolStrategy(size=size), -(-job.llm.concurrency // size)

@@ -94,8 +94,17 @@ class Job(Settings):
     def embedding(self) -> EmbedSettings:
         """`embed` as it is carried out: where vectors decide the cuts they are exact, so that batches can't change a cut."""
         assert self.embed is not None
-        exact = self.embed.dtype == "auto" and Embed in self.chunking.needs
-        return self.embed.model_copy(update={"dtype": "float32"}) if exact else self.embed
+        return self._exact() if Embed in self.chunking.needs else self.embed
+
+    def _exact(self) -> EmbedSettings:
+        assert self.embed is not None
+        return self.embed.model_copy(update={"dtype": "float32"}) if self.embed.dtype == "auto" else self.embed
+
+    def _embedder_of_cuts(self) -> str:
+        """The `embedder` of a strategy whose cuts are decided by vectors; asked before it is known whether this is one."""
+        from chunkmill.jobs.backends import embedder
+
+        return embedder(self._exact(), self.model) if self.embed else ""
 
     @property
     def asks(self) -> bool:
@@ -113,7 +122,7 @@ class Job(Settings):
         if isinstance(made.strategy, Topic) and made.strategy.fit == "corpus":
             from chunkmill.jobs import topics
 
-            known = topics.kept(self.output, made.strategy)
+            known = topics.kept(self.output, made.strategy, self._embedder_of_cuts())
             made = replace(made, strategy=Fitted(made.strategy, known)) if known else made
         if self.llm and Complete in made.needs:
             made = replace(made, strategy=fitted(made.strategy, self.llm.room), context_window=self.llm.room)
@@ -131,7 +140,7 @@ class Job(Settings):
         """Whether tables and pictures are pieces of their own: the strategy is `modality`, or one of its levels is."""
         return "modality" in json.dumps(self.chunk.model_dump(mode="json"))
 
-    @property
+    @cached_property
     def parsing(self) -> dict[str, dict[str, Any]]:
         """The settings of each format. Pictures are taken out of documents where the strategy keeps them apart."""
         wanted = {f.name: {"images": True} for f in FORMATS.values() if self.keeps_apart and "images" in f.options}

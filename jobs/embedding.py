@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,32 +11,40 @@ import pyarrow as pa
 
 from chunkmill.chunkers.api import chunk_all
 from chunkmill.chunkers.base import Embed, Vectors
-from chunkmill.chunkers.errors import DocumentError, attempt
+from chunkmill.chunkers.errors import ChunkmillError, DocumentError, attempt
 from chunkmill.jobs import backends, rows, windows
 from chunkmill.jobs.config import Job
+from chunkmill.jobs.recent import Remembered
 from chunkmill.jobs.reuse import Known
 from chunkmill.jobs.tally import count
 
 SLAB = 8_192  # texts handed to the model at once: enough to sort by length, few enough to see it move
 LATE_TOKENS = 1 << 20  # of documents read whole, handed to the model at once
-CACHE_BYTES = 64 << 20  # vectors an actor remembers
 MADE, REUSED, REPEATED = "made", "reused", "repeated"  # where a vector comes from: the model, the dataset, this run
 
 
 class Embedder:
     """Holds the model; cuts what could not be cut without it, and puts a vector on every chunk."""
 
-    def __init__(self, job: Job, device: str | None, threads: int | None, tally: Any, known: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, job: Job, device: str | None, threads: int | None, tally: Any, known: Sequence[Any] = (), shared: Any = None
+    ) -> None:
         self.job, self.tally = job, tally
-        self.model = backends.load(job.embedding, job.model, device=device, threads=threads)
-        self.encoder = backends.encoder(job.embedding, job.model)
         self.late = job.embedding.pooling == "late"
-        self.known = Known.fetched(job.output, known)
         self.since = 0.0
-        self.recent = Recent(CACHE_BYTES // (4 * self.model.dimension))
+        self.remembered = Remembered(shared)
+        self.trouble: ChunkmillError | None = None
+        try:
+            self.model = backends.load(job.embedding, job.model, device=device, threads=threads)
+            self.encoder = backends.encoder(job.embedding, job.model)
+            self.known = Known.fetched(job.output, known)
+        except ChunkmillError as error:  # out of a constructor Ray passes on a trace, and starts the actor anew
+            self.trouble = error
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Schema `rows.ROW` in and out."""
+        if self.trouble:
+            raise self.trouble
         self.since = self.since or time.perf_counter()
         done = self._done(batch)
         now = time.perf_counter()
@@ -69,9 +76,9 @@ class Embedder:
         distinct = {text_hash: i for i, text_hash in reversed([*enumerate(hashes)])}  # to its first place
         found = self.known.find(list(distinct))
         origins = dict.fromkeys(found, REUSED)
-        for text_hash in distinct.keys() - found.keys():
-            if (vector := self.recent.get(text_hash)) is not None:
-                found[text_hash], origins[text_hash] = vector, REPEATED
+        again = self.remembered.find(distinct.keys() - found.keys())
+        found.update(again)
+        origins.update(dict.fromkeys(again, REPEATED))
         offsets, ids = rows.ids(batch)
         texts = [] if self.model.reads_ids else rows.embedded_texts(batch)
         sizes = np.diff(offsets).tolist() if self.model.reads_ids else self.model.sizes(texts)
@@ -82,9 +89,10 @@ class Embedder:
             slab = fresh[i : i + SLAB]
             vectors = self._computed([texts[at] for at in slab if texts], [ids[offsets[at] : offsets[at + 1]] for at in slab])
             count(self.tally, {"tokens": sum(sizes[at] for at in slab)} | self._finished(due[slab].sum()))
-            for at, vector in zip(slab, vectors, strict=True):
-                found[hashes[at]], origins[hashes[at]] = vector, MADE
-                self.recent.put(hashes[at], vector)
+            names = [hashes[at] for at in slab]
+            found.update(zip(names, vectors, strict=True))
+            origins.update(dict.fromkeys(names, MADE))
+            self.remembered.add(names, vectors)
         where = [REPEATED if origins[h] == MADE and distinct[h] != at else origins[h] for at, h in enumerate(hashes)]
         label = {"pool": "pooled", "truncate": "truncated"}.get(self.job.embedding.overflow)
         overflow = [label if beyond else None for beyond in self.model.beyond(sizes)]
@@ -137,22 +145,3 @@ def grouped(readings: Sequence[windows.Reading]) -> list[list[windows.Reading]]:
         groups[-1].append(reading)
         held += len(reading.ids)
     return groups
-
-
-class Recent:
-    """The vectors used last, by text_hash, so many of them."""
-
-    def __init__(self, most: int) -> None:
-        self.most, self.held = most, OrderedDict[str, Vectors]()
-
-    def get(self, text_hash: str) -> Vectors | None:
-        """The vector of this text, if it is held."""
-        if text_hash in self.held:
-            self.held.move_to_end(text_hash)
-        return self.held.get(text_hash)
-
-    def put(self, text_hash: str, vector: Vectors) -> None:
-        """Hold it; the one that was not asked for longest goes."""
-        self.held[text_hash] = vector.copy()  # a row alone: the slab it is of would stay with it
-        if len(self.held) > self.most:
-            self.held.popitem(last=False)

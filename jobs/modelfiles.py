@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ CODE = "*.py"  # only where the job trusts it
 UNREAD = {"data_config.json"}  # a record of the training data
 NEEDED = {"Transformer": ("config.json", "tokenizer.json"), "Pooling": ("config.json",), "Dense": ("config.json",)}
 OFFSET = {"roberta", "xlm-roberta", "camembert", "mpnet"}  # architectures that count positions from behind the padding's id
+LFS = b"version https://git-lfs"
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+MISSING = re.compile(r"^(.+?)\s*\|\s*MISSING", re.M)
+LISTED = re.compile(r"newly initialized[^\[]*(\[[^\]]*\])")
 OWN = "sentence_transformers."
 DOCUMENT, QUERY = ("document", "passage", "corpus"), ("query",)  # the names of prompts, the first there is counts
 
@@ -48,6 +53,8 @@ def trouble(folder: Path, *, trusted: bool = False) -> str:
         if not weights and (pickles or kind(module) in ("Transformer", "Dense")):
             has = f"only {pickles[0].name}, a pickle, which can run code when it is loaded" if pickles else "no weights"
             return f"{part} has {has}; save the model as safetensors"
+        if pointers := [file.name for file in weights if file.is_file() and _starts(file, LFS)]:
+            return f"{part / pointers[0]} is a pointer of Git LFS, not the weights; fetch them with `git lfs pull`"
         for index in part.glob("*.safetensors.index.json"):
             if absent := sorted({f for f in read(index)["weight_map"].values() if not (part / f).is_file()}):
                 return f"{part} lacks {absent[0]}"
@@ -124,9 +131,22 @@ def prompts(folder: Path) -> tuple[str, str]:
     """What the model wants in front of a document and in front of a query."""
     config = read(folder / "config_sentence_transformers.json")
     known = {name: text for name, text in (config.get("prompts") or {}).items() if text}
+    if wrong := next((name for name, text in known.items() if not isinstance(text, str)), ""):
+        raise ConfigError(f"{folder / 'config_sentence_transformers.json'}: the prompt {wrong!r} is no text: {known[wrong]!r}")
     usual = known.get(config.get("default_prompt_name") or "", "")
     document, query = (next((known[n] for n in names if n in known), usual) for names in (DOCUMENT, QUERY))
     return document, query
+
+
+def missing(said: Iterable[str]) -> list[str]:
+    """The weights that a report of transformers calls missing, but for the pooler's, which nothing here uses.
+
+    Release 5 has a line for each, `name | MISSING`, in colour; release 4 lists names behind `newly initialized`.
+    """
+    plain = [COLOUR.sub("", text) for text in said]
+    found = [name for text in plain for name in MISSING.findall(text)]
+    found += [name for text in plain for names in LISTED.findall(text) for name in re.findall("'([^']+)'", names)]
+    return [name for name in found if "pooler." not in name]
 
 
 def kind(module: Mapping[str, str]) -> str:
@@ -136,10 +156,23 @@ def kind(module: Mapping[str, str]) -> str:
 
 def modules_of(folder: Path) -> list[dict[str, str]]:
     """The model's modules in order: their type and their folder."""
-    modules: list[dict[str, str]] = read(folder / "modules.json")
+    modules: list[dict[str, str]] = read(folder / "modules.json", list)
     return modules
 
 
-def read(file: Path) -> Any:
-    """A JSON file; empty if there is none."""
-    return json.loads(file.read_text("utf-8")) if file.is_file() else {}
+def read(file: Path, holds: type = dict) -> Any:
+    """A JSON file; empty if there is none. ConfigError where it is damaged or holds something else."""
+    if not file.is_file():
+        return holds()
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} of the embedding model can't be read as JSON: {error}") from error
+    if not isinstance(found, holds):
+        raise ConfigError(f"{file} of the embedding model holds a {type(found).__name__}, where models have a {holds.__name__}")
+    return found
+
+
+def _starts(file: Path, magic: bytes) -> bool:
+    with open(file, "rb") as opened:
+        return opened.read(len(magic)) == magic

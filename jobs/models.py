@@ -7,12 +7,14 @@ Small files only: the driver and the CPU tasks never load torch.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.resources import files
@@ -95,8 +97,9 @@ def _found(name: str, pin: str | None, trusted: bool) -> ModelRef:
 
 
 def _ref(name: str, folder: Path, *, trusted: bool = False, pin: str | None = None) -> ModelRef:
-    check(name, folder, trusted=trusted)
-    return ModelRef(name, str(folder), revision(folder, trusted=trusted), "", pin or "", trusted)
+    with understood(name, folder):
+        check(name, folder, trusted=trusted)
+        return ModelRef(name, str(folder), revision(folder, trusted=trusted), "", pin or "", trusted)
 
 
 def locate(ref: ModelRef) -> ModelRef:
@@ -116,13 +119,27 @@ def window(ref: ModelRef) -> Window:
     from tokenizers import Tokenizer
 
     folder = Path(locate(ref).path)
-    modules = modelfiles.modules_of(folder)
-    root = folder / modules[0]["path"]
-    tokenizer_file = str(root / "tokenizer.json")
-    specials = Tokenizer.from_file(tokenizer_file).num_special_tokens_to_add(is_pair=False)
-    limit, positions = modelfiles.reads(ref.name, root)
-    more = (positions, modelfiles.pooling(folder, modules), *modelfiles.prompts(folder))
-    return Window(limit, specials, modelfiles.width(folder, modules), tokenizer_file, *more)
+    with understood(ref.name, folder):
+        modules = modelfiles.modules_of(folder)
+        root = folder / modules[0]["path"]
+        tokenizer_file = str(root / "tokenizer.json")
+        try:
+            specials = Tokenizer.from_file(tokenizer_file).num_special_tokens_to_add(is_pair=False)
+        except Exception as error:  # tokenizers raises nothing more special
+            raise ConfigError(f"{tokenizer_file} of the embedding model is no tokenizer: {error}") from error
+        limit, positions = modelfiles.reads(ref.name, root)
+        more = (positions, modelfiles.pooling(folder, modules), *modelfiles.prompts(folder))
+        return Window(limit, specials, modelfiles.width(folder, modules), tokenizer_file, *more)
+
+
+@contextmanager
+def understood(name: str, folder: Path) -> Iterator[None]:
+    """Files of a model that say what no model's do are the user's to mend."""
+    try:
+        yield
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"embed.model {name!r}: the files in {folder} are damaged or not those of a model ({why})") from error
 
 
 def need_extra() -> None:
@@ -246,18 +263,44 @@ def ways_out() -> str:
 
 
 def load(ref: ModelRef, device: str, dtype: str) -> Any:
-    """The SentenceTransformer of local files: no network, no pickles, no progress bar; foreign code only if trusted."""
-    from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
+    """The SentenceTransformer of local files: no network, no pickles, no progress bar; foreign code only if trusted.
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    Raises ConfigError where it can't be loaded, or where weights are missing, which are random numbers then.
+    """
+    from safetensors import SafetensorError
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging as hub
+
+    hub.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        return SentenceTransformer(
-            ref.path,
-            device=device,
-            local_files_only=True,
-            trust_remote_code=ref.trusted,
-            model_kwargs={"use_safetensors": True, "dtype": dtype},
-        ).eval()
-    except (OSError, ValueError, KeyError, ImportError) as error:
+        with reported() as said:
+            model = SentenceTransformer(
+                ref.path,
+                device=device,
+                local_files_only=True,
+                trust_remote_code=ref.trusted,
+                model_kwargs={"use_safetensors": True, "dtype": dtype},
+            ).eval()
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError, SafetensorError) as error:
         raise ConfigError(f"embed.model {ref.name} can't be loaded from {ref.path}: {error}") from error
+    if missing := modelfiles.missing(said):
+        raise ConfigError(
+            f"embed.model {ref.name}: the weights in {ref.path} lack {', '.join(missing[:3])}"
+            f"{f' and {len(missing) - 3} more' if len(missing) > 3 else ''}, which would be random numbers in every process"
+        )
+    return model
+
+
+@contextmanager
+def reported() -> Iterator[list[str]]:
+    """What transformers warns of meanwhile."""
+    said: list[str] = []
+    handler, logger = logging.Handler(logging.WARNING), logging.getLogger("transformers")
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]  # all that it is to do
+    level, others, logger.handlers = logger.level, logger.handlers, [handler]
+    logger.setLevel(logging.WARNING)
+    try:
+        yield said
+    finally:
+        logger.handlers = others
+        logger.setLevel(level)

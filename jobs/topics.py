@@ -17,14 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import ray
 
+from chunkmill.chunkers.base import Vectors
 from chunkmill.chunkers.errors import DocumentError, RunError
 from chunkmill.chunkers.identity import digest
 from chunkmill.chunkers.lda import Topics, learnt
 from chunkmill.chunkers.seams import sentences
-from chunkmill.chunkers.topic import SENTENCES, Topic
+from chunkmill.chunkers.topic import SENTENCES, Centres, Topic, clustered
 from chunkmill.io.corpus import fetch
 from chunkmill.io.storage import Place, locate, new_file, writable
-from chunkmill.jobs import cluster
+from chunkmill.jobs import backends, cluster
 from chunkmill.jobs.isolation import isolated
 from chunkmill.jobs.parts import WHOLE_MOST
 from chunkmill.jobs.plan import TODO, listed
@@ -33,32 +34,39 @@ from chunkmill.jobs.settings import ChunkSettings
 SOURCES = 1_000  # that are read for it, drawn at random
 SHARE = 50  # sources that one task reads
 OF_SOURCE, OF_CORPUS = 50, 10_000  # passages that are learnt from
+OF_VECTORS = 4_096  # sentences whose vectors are: a minute of a CPU's time
+AT_ONCE = 1_024  # of these that a task embeds at the least
 
 
-def place(root: str, strategy: Topic) -> Place:
-    """Where the topics for these settings are, or will be."""
+def place(root: str, strategy: Topic, embedder: str) -> Place:
+    """Where the topics for these settings are, or will be. `embedder`: what makes the vectors that they are clusters of."""
     settings = {name: value for name, value in asdict(strategy).items() if name in ("topics", "seed", "language")}
+    settings |= {"embedder": embedder} if strategy.method == "kmeans" else {}
     return locate(root).child("_models").child(f"topics-{digest(json.dumps(settings, sort_keys=True))[:16]}.parquet")
 
 
-def kept(root: str, strategy: Topic) -> Topics | None:
+def kept(root: str, strategy: Topic, embedder: str = "") -> Topics | Centres | None:
     """The topics that a run has learnt; None where none has."""
-    here = place(root, strategy)
+    here = place(root, strategy, embedder)
     try:
         found = pq.read_table(io.BytesIO(fetch(str(here))))
     except DocumentError as error:
         if error.kind == "vanished":
             return None
         raise RunError(f"the topics of the corpus can't be read: {error.message}") from error
-    rows = [np.frombuffer(row, np.float32) for row in found["shares"].to_pylist()]
-    shares = np.stack(rows, axis=1) if rows else np.ones((1, 0), np.float32)
-    return Topics(tuple(found["word"].to_pylist()), shares)
+    names, rows = tuple(found.column(0).to_pylist()), [np.frombuffer(row, np.float32) for row in found.column(1).to_pylist()]
+    if strategy.method == "kmeans":
+        return Centres(np.stack(rows), names)
+    return Topics(names, np.stack(rows, axis=1) if rows else np.ones((1, 0), np.float32))
 
 
-def keep(root: str, strategy: Topic, topics: Topics) -> None:
-    """Write them, whole or not at all."""
-    columns = {"word": pa.array(topics.words, pa.string()), "shares": [row.tobytes() for row in topics.weights.T]}
-    with new_file(place(root, strategy)) as path:
+def keep(root: str, strategy: Topic, topics: Topics | Centres, embedder: str = "") -> None:
+    """Write them, whole or not at all: of each word its shares, or of each topic its centre."""
+    if isinstance(topics, Centres):
+        columns = {"topic": pa.array(topics.names, pa.string()), "centre": [row.tobytes() for row in topics.vectors]}
+    else:
+        columns = {"word": pa.array(topics.words, pa.string()), "shares": [row.tobytes() for row in topics.weights.T]}
+    with new_file(place(root, strategy, embedder)) as path:
         pq.write_table(pa.table(columns), path, compression="zstd")
 
 
@@ -68,8 +76,29 @@ def ready(job: Any) -> Any:
     if not (isinstance(wanted, Topic) and wanted.fit == "corpus"):
         return job
     writable(job.output)
-    keep(job.output, wanted, learnt(sample(job, wanted), wanted.topics, wanted.seed, wanted.language))
+    passages = sample(job, wanted)
+    if wanted.method == "kmeans":
+        keep(job.output, wanted, of_vectors(job, wanted, passages), job.embedder)
+    else:
+        keep(job.output, wanted, learnt(passages, wanted.topics, wanted.seed, wanted.language))
     return job.anew()
+
+
+def of_vectors(job: Any, strategy: Topic, passages: list[str]) -> Centres:
+    """Clusters of the vectors of sentences in these passages, evenly drawn."""
+    texts = list(dict.fromkeys(p[a:b] for p in passages for a, b in sentences(p, language=strategy.language)))
+    texts = texts[:: -(-len(texts) // OF_VECTORS) or 1]
+    actors, share, device, threads = cluster.pool(cluster.connect(job.run.cpus), max(1, len(texts) // AT_ONCE), job)
+    task = ray.remote(max_calls=1, **share)(embedded)  # a process that has loaded a model is not to stay
+    slices = np.array_split(np.arange(len(texts)), int(actors.max_size))
+    asked = [task.remote(job, device, threads, [texts[i] for i in part.tolist()]) for part in slices]
+    return clustered(texts, np.concatenate(ray.get(asked)), strategy.topics, strategy.seed)
+
+
+def embedded(job: Any, device: str | None, threads: int | None, texts: list[str]) -> Vectors:
+    """The vectors of texts, by a model that is loaded for them."""
+    vectors: Vectors = backends.load(job.embedding, job.model, device=device, threads=threads).embed(texts)
+    return vectors
 
 
 def sample(job: Any, strategy: Topic) -> list[str]:

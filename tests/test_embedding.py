@@ -10,21 +10,25 @@ import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from ray.exceptions import RayError
 
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.identity import digest
 from chunkmill.io import parquet, table
 from chunkmill.io.schema import CHUNKS
-from chunkmill.jobs import backends, cluster, embedding, models, pipeline, plan, reuse, rows
+from chunkmill.jobs import backends, cluster, embedding, models, pipeline, plan, recent, reuse, rows
 from chunkmill.jobs.config import load
+from chunkmill.jobs.recent import Recent
 from chunkmill.jobs.reuse import Known
 from chunkmill.jobs.tally import METRICS
 from chunkmill.jobs.tokens import encoder
+from chunkmill.jobs.transformer import fastest
 from chunkmill.jobs.windows import lists
 from counted import Tally
 
@@ -89,7 +93,7 @@ def test_vectors_are_aligned_in_whatever_batches_rows_come(
     order = list(range(len(batch)))
     random.Random(3).shuffle(order)
     shuffled = batch.take(pa.array(order))
-    stage.recent.held.clear()
+    stage.remembered.own.held.clear()
 
     found = {}
     for start in range(0, len(batch), 2):
@@ -194,14 +198,52 @@ def test_what_models_have_been_through_is_what_was_due(corpus: Path, offline_mod
     assert "tokens" in METRICS
 
 
-def test_what_an_actor_remembers_is_bounded() -> None:
-    recent = embedding.Recent(2)
-    for name in "abc":
-        recent.put(name, np.zeros(3, np.float32))
-        recent.get("a")
+def test_what_is_remembered_is_bounded_and_what_was_not_asked_for_longest_goes() -> None:
+    recent = Recent(2 * 12)
+    for name in "abcb":
+        recent.add([name], np.full((1, 3), ord(name), np.float32))
+        recent.find("a")
 
-    assert sorted(recent.held) == ["a", "c"]
-    assert recent.get("b") is None
+    assert sorted(recent.held) == ["a", "b"]
+    assert recent.find("cb").keys() == {"b"}
+    assert recent.held_bytes == 24
+    assert recent.held["a"].base is None, "a row alone, without the slab that it was made in"
+
+
+def test_an_actor_does_without_a_place_that_is_gone_and_never_queues_at_a_busy_one():
+    place = mock.Mock()
+    here, vectors = recent.Remembered(place), np.ones((1, 3), np.float32)
+
+    with mock.patch.object(recent, "ray") as ray:
+        ray.wait.side_effect = [([], ["busy"]), (["done"], [])]
+        for name in "abc":
+            here.add([name], vectors)
+        ray.get.side_effect = RayError
+        found = here.find("ax"), here.find("ax")
+
+    assert [call.args[0] for call in place.add.remote.call_args_list] == [["a"], ["c"]]
+    assert place.find.remote.call_count == 1
+    assert [f.keys() for f in found] == [{"a"}, {"a"}]
+
+
+def test_a_text_that_another_actor_has_made_is_not_made_again(ray_here: None, corpus: Path) -> None:
+    import ray
+
+    this, tally, shared = job(corpus), Tally(), recent.shared(2)
+    batch = prepared(this)
+    one, other = (embedding.Embedder(this, "cpu", 1, tally, shared=shared) for _ in range(2))
+
+    first, again = one(batch.slice(0, 4)), other(batch)
+
+    assert tally.counts["embedded"] == len(set(rows.hashes(batch)))
+    assert rows.origins(again) == {"repeated": len(vectors_of(first)), "made": len(vectors_of(again)) - len(vectors_of(first))}
+    for name, vector in vectors_of(first).items():
+        assert np.array_equal(vector, vectors_of(again)[name])
+    ray.kill(shared)
+    assert rows.origins(embedding.Embedder(this, "cpu", 1, tally, shared=shared)(batch.slice(0, 1))) == {"made": 6}, (
+        "without it the work goes on"
+    )
+    assert recent.shared(1) is None
 
 
 @pytest.mark.parametrize("overflow", ["pool", "truncate", "error"])
@@ -311,6 +353,46 @@ def test_a_prompt_whose_last_token_runs_into_the_text_is_not_repeated_wrongly() 
 
     assert this.led(this.ids(["age of time"])[0]) == 0, "'pass' and 'age' are one token"
     assert (len(ids), starts.tolist()) == (3, [0, 4, 7])
+
+
+# In a run
+
+
+@pytest.mark.parametrize("overflow", ["pool", "truncate"])
+def test_a_run_says_how_many_chunks_were_longer_than_the_window_whatever_the_number_of_actors(
+    ray_here: None, corpus: Path, monkeypatch: pytest.MonkeyPatch, overflow: str
+) -> None:
+    import ray
+    from rich.console import Console
+
+    from chunkmill.jobs.progress import show
+
+    for i in range(6, 14):
+        (corpus / "in" / f"{i}.txt").write_text(prose(i, paragraphs=2, length=350))
+    (corpus / "in" / "short.txt").write_text("A lantern at the harbour.")
+    settings = {"chunk": {"size": 400}, "embed": {"overflow": overflow}}
+    said = {"pool": "pooled", "truncate": "truncated"}[overflow]
+    made: list[Any] = []
+    shared = recent.shared
+    monkeypatch.setattr(recent, "shared", lambda actors: (made.append(shared(actors)), made[-1])[1])
+
+    runs = {n: job(corpus, f"out{n}", resources={"gpu": {"concurrency": n}}, **settings) for n in (1, 2)}
+    summaries = [pipeline.run(this) for this in runs.values()]
+
+    one, two = (chunks_of(this) for this in runs.values())
+    assert [c["chunk_id"] for c in one] == [c["chunk_id"] for c in two]
+    np.testing.assert_allclose([c["vector"] for c in one], [c["vector"] for c in two], atol=1e-5)
+    long = [c for c in one if c["overflow"]]
+    assert {c["overflow"] for c in long} == {said}
+    assert [c for c in one if c["n_tokens"] > 256] == long
+    assert 16 <= len(long) < len(one)
+    assert [s.vectors[said] for s in summaries] == [len(long)] * 2
+    assert made[0] is None
+    assert set(ray.get(made[1].find.remote([c["text_hash"] for c in two]))) == {c["text_hash"] for c in two}
+    with (console := Console(width=99)).capture() as printed:
+        show(summaries[0], runs[1].output, console)
+    what = {"pool": "mean of windows", "truncate": "cut"}[overflow]
+    assert f"longer than the model's window: {what} {len(long)}" in " ".join(printed.get().split())
 
 
 # Reuse
@@ -541,6 +623,26 @@ def test_code_of_a_models_own_runs_only_if_the_job_says_so(tmp_path: Path) -> No
     assert models.resolve(str(folder), trusted=True).revision != one.revision
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+def test_code_in_a_models_folder_is_loaded_only_if_it_is_trusted(tmp_path: Path, trusted: bool) -> None:
+    import shutil
+
+    from chunkmill.jobs.transformer import SentenceTransformersModel
+
+    folder, ran = tmp_path / "model", tmp_path / "ran"
+    shutil.copytree(plain := models.resolve("all-MiniLM-L6-v2").path, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"auto_map": {"AutoModel": "custom_code.Model"}}))
+    code = f"open({str(ran)!r}, 'w').close()\nfrom transformers import BertModel\nclass Model(BertModel): pass\n"
+    (folder / "custom_code.py").write_text(code)
+
+    this = SentenceTransformersModel(models.resolve(str(folder), trusted=trusted), device="cpu", threads=1, dtype="float32")
+
+    assert ran.exists() == trusted
+    other = SentenceTransformersModel(models.resolve(plain), device="cpu", threads=1, dtype="float32")
+    np.testing.assert_allclose(this.embed(["a lantern"]), other.embed(["a lantern"]), atol=1e-6)
+
+
 # What the actors take
 
 
@@ -601,6 +703,15 @@ def test_tasks_take_what_the_job_says(corpus: Path) -> None:
 
     assert (taken["num_cpus"], taken["memory"], taken["compute"].size) == (2, 5 << 20, 3)
     assert cluster.tasks(job(corpus)) == {"num_cpus": 1}
+
+
+def test_attention_is_the_fused_one_of_torch(device: str) -> None:
+    from chunkmill.jobs.transformer import SentenceTransformersModel
+
+    model = SentenceTransformersModel(models.resolve("all-MiniLM-L6-v2"), device=device, threads=1)
+
+    assert model.encoder[0].auto_model.config._attn_implementation == "sdpa"
+    assert model.dtype == ("bfloat16" if device == "cuda" else fastest("cpu"))
 
 
 def test_the_batch_size_is_probed_until_memory_or_the_gain_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:

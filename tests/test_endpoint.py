@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,16 @@ def test_the_key_goes_into_the_header_and_nowhere_else(server: Server, monkeypat
     assert server.headers[0]["Authorization"] == "Bearer very-secret"
     assert server.requests[0] == {"model": "some-model", "input": ["a"], "encoding_format": "float", "dimensions": 3}
     assert "very-secret" not in json.dumps(job.describe()) + repr(job) + str(error.value)
+
+
+def test_a_run_says_what_the_endpoint_says(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "very-secret")
+    (tmp_path / "a.txt").write_text("One sentence.")
+    settings = {"backend": "openai", "model": "some-model", "base_url": server.url, "key_env": "MY_KEY"}
+    server.plans = [status(401)] * 99
+
+    with pytest.raises(ConfigError, match="the key in MY_KEY is not accepted"):
+        pipeline.run(load({"input": str(tmp_path / "a.txt"), "output": str(tmp_path / "out"), "embed": settings}))
 
 
 @pytest.mark.parametrize("key", ["sk-with\nbreak", "sk-schlüssel"])

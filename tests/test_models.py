@@ -10,8 +10,10 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import numpy as np
 import pytest
 
 from chunkmill.chunkers.errors import ConfigError, DocumentError, RunError
-from chunkmill.jobs import models
+from chunkmill.jobs import modelfiles, models
 from chunkmill.jobs.backends import BACKENDS
 from chunkmill.jobs.models import ModelRef, locate, resolve, window
 from chunkmill.jobs.transformer import SentenceTransformersModel
@@ -81,6 +83,12 @@ def options(model: SentenceTransformersModel, monkeypatch: pytest.MonkeyPatch) -
             monkeypatch.setattr(model, name, value)
 
     return change
+
+
+def python(code: str, **env: str) -> subprocess.Popen[str]:
+    """A process that runs this code."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **env}, text=True, **pipes)
 
 
 def run_python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -167,6 +175,27 @@ def test_batches_keep_to_the_budget_and_are_padded_by_less_than_two_per_cent(
     assert sorted(lengths) == sorted(length for batch in batches for length in batch)
     assert max(padded) <= 1_024
     assert sum(lengths) / sum(padded) > 0.98
+
+
+def test_a_batch_ends_where_texts_become_shorter_and_costs_little_padding(
+    model: SentenceTransformersModel, options: Callable[..., None]
+) -> None:
+    options(tokens_per_batch=1024)
+    draw = np.random.default_rng(0)
+    lengths = draw.lognormal(3.6, 0.6, 1_200).astype(int).clip(4, 256).tolist()  # as sentences have
+    steps = [100] * 7 + [20] * 51 + [19] * 53
+
+    def shapes(of: list[int]) -> list[list[int]]:
+        order = np.argsort([-n for n in of], kind="stable")
+        return [[of[i] for i in batch] for batch in model.batches([[7] * n for n in of], order)]
+
+    found = shapes(lengths)
+    padded = sum(batch[0] * len(batch) for batch in found)
+    assert 1 - sum(lengths) / padded < 0.02
+    assert sorted(lengths) == sorted(n for batch in found for n in batch)
+    assert max(batch[0] * len(batch) for batch in found) <= 1024
+    assert len(found) < 1.4 * sum(lengths) / 1024, "a batch has its price too"
+    assert [set(batch) for batch in shapes(steps)] == [{100}, {20}, {19}]
 
 
 # Texts longer than the window
@@ -397,6 +426,83 @@ def test_an_unknown_name_ends_quickly_and_says_what_works(hub: str, tmp_path: Pa
     assert f"here without a network: {MINILM}" in error
 
 
+COMMIT = "4f" * 20
+
+
+class Hub:
+    """As much of the Hugging Face hub as a download needs: one model, and what was fetched of it."""
+
+    def __init__(self, repo: str, files: dict[str, bytes]) -> None:
+        self.fetched: list[str] = []
+        hub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                self.do_GET()
+
+            def do_GET(self) -> None:
+                path = self.path.partition("?")[0].lstrip("/")
+                if path in (f"api/models/{repo}/revision/{name}" for name in ("main", COMMIT)):
+                    known = {"id": repo, "sha": COMMIT, "siblings": [{"rfilename": name} for name in files]}
+                    self.answer(json.dumps(known).encode(), {"Content-Type": "application/json"})
+                elif path == f"api/models/{repo}/tree/{COMMIT}":
+                    tree = [
+                        {"type": "file", "path": n, "size": len(files[n]), "oid": hashlib.sha1(files[n]).hexdigest()}
+                        for n in files
+                    ]
+                    self.answer(json.dumps(tree).encode(), {"Content-Type": "application/json"})
+                elif path.startswith(f"{repo}/resolve/") and (name := path.split("/", 4)[4]) in files:
+                    hub.fetched += [name] * (self.command == "GET")
+                    digest = hashlib.sha256(files[name]).hexdigest()
+                    self.answer(files[name], {"ETag": f'"{digest}"', "X-Repo-Commit": COMMIT})
+                else:
+                    self.answer(b"", {}, 404)
+
+            def answer(self, body: bytes, headers: dict[str, str], status: int = 200) -> None:
+                self.send_response(status)
+                for header, value in {**headers, "Content-Length": str(len(body))}.items():
+                    self.send_header(header, value)
+                self.end_headers()
+                if self.command == "GET":
+                    time.sleep(len(body) / 1e8)  # so that who comes second does so while the weights are under way
+                    self.wfile.write(body)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def test_a_model_of_the_hub_is_downloaded_once_however_many_ask_and_found_again_without_it(
+    ref: ModelRef, tmp_path: Path
+) -> None:
+    files = {str(f.relative_to(ref.path)): f.read_bytes() for f in Path(ref.path).rglob("*") if f.is_file()}
+    hub = Hub("someone/mini", {**files, "pytorch_model.bin": b"pickle", "custom_code.py": b"raise SystemExit"})
+    settings = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+    code = (
+        "from chunkmill.jobs.models import resolve; found = resolve('someone/mini', {pin!r}); print(found.revision, found.path)"
+    )
+    asked = [python(code.format(pin=None), **settings) for _ in range(3)]
+
+    said = [process.communicate(timeout=60) for process in asked]
+    hub.close()
+    again = [run_python(code.format(pin=pin), **settings) for pin in (None, COMMIT)]
+    other = run_python(code.format(pin="00" * 20), **settings)
+
+    assert len({out for out, _ in said} | {done.stdout for done in again}) == 1, (said, again)
+    revision, folder = said[0][0].split()
+    assert (revision, Path(folder).name) == (ref.revision, COMMIT)
+    assert hub.fetched.count("model.safetensors") == 1
+    assert {"pytorch_model.bin", "custom_code.py"}.isdisjoint(hub.fetched)
+    assert "not to be had from the hub as someone/mini at revision 00" in other.stderr
+
+
 def test_a_path_that_is_not_there_is_not_looked_up(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no such folder"):
         resolve(str(tmp_path / "absent"))
@@ -490,3 +596,76 @@ def test_without_the_extra_the_error_names_it(missing: str, call: str, ref: Mode
 
 def test_backends_are_listed_in_one_table() -> None:
     assert {name: backend.local for name, backend in BACKENDS.items()} == {"sentence-transformers": True, "openai": False}
+
+
+# Damaged models
+
+
+@pytest.fixture
+def copy(ref: ModelRef, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(ref.path, tmp_path / "model"))
+
+
+def test_a_model_that_lacks_weights_is_refused(copy: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(copy / "model.safetensors")
+    lacks = {name: value for name, value in weights.items() if "layer.1." not in name and "pooler" not in name}
+    save_file(lacks, copy / "model.safetensors", {"format": "pt"})
+
+    with pytest.raises(ConfigError, match=r"lack encoder\.layer\.1\..* and \d+ more, which would be random numbers"):
+        models.load(resolve(str(copy)), "cpu", "float32")
+
+
+def test_a_model_may_lack_its_pooler(copy: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = {name: value for name, value in load_file(copy / "model.safetensors").items() if "pooler" not in name}
+    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+
+    assert models.load(resolve(str(copy)), "cpu", "float32") is not None
+
+
+def test_missing_weights_are_read_out_of_either_releases_report() -> None:
+    newer = "\x1b[1mReport\x1b[0m\na.{0, 1}.bias | \x1b[31mMISSING\x1b[0m |\npooler.x | MISSING |\nb | UNEXPECTED |"
+    older = (
+        "Some weights of B were not initialized from m and are newly initialized: ['a.bias', 'pooler.dense.bias']\nYou should"
+    )
+
+    assert modelfiles.missing([newer]) == ["a.{0, 1}.bias"]
+    assert modelfiles.missing([older]) == ["a.bias"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("modules.json", "{broken", r"modules\.json of the embedding model can't be read as JSON"),
+        ("modules.json", '{"a": 1}', r"modules\.json of the embedding model holds a dict, where models have a list"),
+        ("modules.json", "[1]", "are damaged or not those of a model"),
+        ("config.json", "[]", r"config\.json of the embedding model holds a list"),
+        ("config.json", '{"max_position_embeddings": "many"}', "are damaged or not those of a model"),
+        ("1_Pooling/config.json", "", r"config\.json of the embedding model can't be read"),
+        ("config_sentence_transformers.json", '{"prompts": 3}', "are damaged or not those of a model"),
+        ("config_sentence_transformers.json", '{"prompts": {"query": 3}}', "the prompt 'query' is no text: 3"),
+        ("tokenizer.json", "", r"tokenizer\.json of the embedding model is no tokenizer"),
+        ("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid", "is a pointer of Git LFS"),
+        ("model.safetensors", None, "are damaged or not those of a model"),
+    ],
+)
+def test_a_damaged_model_names_the_file(copy: Path, file: str, content: str | None, says: str) -> None:
+    (copy / file).unlink()
+    if content is None:
+        (copy / file).symlink_to(copy / "gone")
+    else:
+        (copy / file).write_text(content)
+
+    with pytest.raises(ConfigError, match=says):
+        window(resolve(str(copy)))
+
+
+def test_weights_that_end_early_are_a_models_fault(copy: Path) -> None:
+    whole = (copy / "model.safetensors").read_bytes()
+    (copy / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+
+    with pytest.raises(ConfigError, match="can't be loaded from"):
+        models.load(resolve(str(copy)), "cpu", "float32")

@@ -380,12 +380,16 @@ class ByLines(Bytes):
 
 def test_a_gathered_topic_is_within_the_limit_by_what_it_reads_as():
     draw = random.Random(2)
-    text = " ".join(sentence(draw, topic) for _ in range(30) for topic in ("sea", "bread"))
+    doc = headed([("# All of this", [sentence(draw, topic) for _ in range(30) for topic in ("sea", "bread")])])
+    options = {"topics": 2, "gather": True, "answers": BAG}
 
-    chunks = chunk(text, "topic", size=50, unit=ByLines(), topics=2, gather=True, answers=BAG)
+    chunks = chunk(doc, "topic", size=47, unit=ByLines(), **options)
+    under = chunk(doc, "topic", size=47, unit=ByLines(), context="headings", **options)
 
     assert {c.n_tokens for c in chunks[:-1]} >= {4 * 9 + 3 * 3}
-    assert max(c.n_tokens for c in chunks) <= 50
+    assert max(c.n_tokens for c in chunks) <= 47
+    assert {c.n_tokens for c in under[:-1]} >= {3 * 9 + 2 * 3 + 3}, "with three words in front four are too many"
+    assert max(c.n_tokens for c in under) <= 47
 
 
 @dataclass(frozen=True)
@@ -405,19 +409,131 @@ def test_what_stands_between_gathered_parts_must_be_somewhere_too():
         chunk("One. Two. Three.", Ends())
 
 
-def test_the_headings_of_a_gathered_topic_are_those_over_all_of_it():
+def headed(parts):
+    """A document out of headings with their sentences."""
+    text = "\n\n".join(f"{title}\n\n{' '.join(sentences)}" for title, sentences in parts)
+    blocks, at = [], 0
+    for title, _ in parts:
+        at = text.index(f"{title}\n", at)
+        blocks.append(Block("heading", Span(at, at + len(title)), title.count("#"), None, (), title.strip("# ")))
+        at += 1
+    return Document("d", "", text, tuple(blocks))
+
+
+def about(draw, topic, n=4):
+    return [sentence(draw, topic) for _ in range(n)]
+
+
+def subject(text):
+    """A vector with a number for each topic: how many of its words there are."""
+    v = np.array([sum(w in text.lower() for w in words) for words in TOPICS.values()], np.float32)
+    return v / np.linalg.norm(v)
+
+
+@pytest.mark.parametrize("context", ["none", "headings"])
+def test_the_headings_of_a_gathered_topic_are_those_over_all_of_it(context):
     draw = random.Random(1)
-    titles = ["# Ships", "## Old", "## New"]
-    text = "\n\n".join(f"{t}\n\n" + " ".join(sentence(draw, "sea") for _ in range(4)) for t in titles)
-    at = [text.index(t) for t in titles]
-    blocks = [
-        Block("heading", Span(a, a + len(t)), t.count("#"), None, (), t.strip("# ")) for a, t in zip(at, titles, strict=True)
-    ]
+    doc = headed([(title, about(draw, "sea")) for title in ("# Ships", "## Old", "## New")])
 
-    chunks = chunk(Document("d", "", text, tuple(blocks)), "topic", size=500, unit="words", topics=1, gather=True, answers=BAG)
+    (c,) = chunk(doc, "topic", size=500, unit="words", topics=1, gather=True, context=context, answers=BAG)
 
-    assert [c.heading_path for c in chunks] == [("Ships", "topic 1")]
-    assert chunks[0].spans == (Span(0, len(text)),), "what stands together is one"
+    assert c.heading_path == ("Ships", "topic 1")
+    assert (c.context, c.text) == ("", doc.text), "it begins with the heading itself"
+    assert c.spans == (Span(0, len(doc.text)),), "what stands together is one"
+
+
+def test_what_is_embedded_in_front_of_a_gathered_topic_is_true_of_all_its_sentences():
+    draw = random.Random(4)
+    doc = headed(
+        [
+            ("# Coast", about(draw, "law")),
+            ("## Old", [*about(draw, "bread"), *about(draw, "sea")]),
+            ("## New", [*about(draw, "bread"), *about(draw, "sea")]),
+            ("# Inland", about(draw, "bread")),
+        ]
+    )
+    options = {"size": 300, "unit": "words", "topics": 3, "gather": True, "context": "headings"}
+
+    law, bread, sea = chunk(doc, "topic", answers=answered(subject), **options)
+
+    assert [doc.text[s.start :].split("\n")[0] for s in bread.spans] == ["## Old", "## New", "# Inland"]
+    assert (law.context, bread.context, sea.context) == ("", "", "Coast"), "'Coast > Old' is true of the first alone"
+    assert [c.heading_path[:-1] for c in (law, bread, sea)] == [("Coast",), (), ("Coast",)]
+    assert sea.embedded == f"Coast\n{sea.text}"
+    assert sea.n_tokens == len(sea.embedded.split())
+
+
+def test_each_chunk_of_a_gathered_topic_has_the_headings_over_its_own_sentences_and_room_for_them():
+    draw = random.Random(4)
+    titles = ("# A coast of many names", "## Old", "## New")
+    doc = headed([(title, [*about(draw, "bread", 2), *about(draw, "sea", 9)]) for title in titles])
+    options = {"size": 60, "unit": "words", "topics": 2, "gather": True, "context": "headings"}
+
+    chunks = chunk(doc, "topic", answers=answered(subject), **options)
+
+    coast = "A coast of many names"
+    assert {c.context for c in chunks} == {"", coast, f"{coast} > Old", f"{coast} > New"}
+    assert [c.n_tokens for c in chunks] == [len(c.embedded.split()) for c in chunks]
+    assert max(c.n_tokens for c in chunks) <= 60
+    for c in chunks:
+        *over, _ = c.heading_path
+        assert all(path_at(doc, span)[: len(over)] == over for span in c.spans)
+        assert c.context == " > ".join(over[:-1] if c.text.startswith("#") else over)
+
+
+def path_at(doc, span):
+    """The headings open at the end of a stretch."""
+    path = []
+    for block in doc.blocks:
+        if block.span.start < span.end:
+            path = [*path[: block.level - 1], block.title]
+    return path
+
+
+@dataclass(frozen=True)
+class Alternating:
+    """Every second sentence, and the others."""
+
+    needs: ClassVar[frozenset[type]] = frozenset()
+
+    def __call__(self, doc, budget):
+        found = units(doc, budget)
+        return [Piece(Span(several[0].start, several[-1].end), parts=tuple(several)) for several in (found[::2], found[1::2])]
+
+
+def test_what_a_users_strategy_gathers_is_under_the_headings_over_all_of_it_too():
+    doc = headed([("# Ships", ["One.", "Two.", "Three."]), ("## Old", ["Four.", "Five.", "Six."])])
+
+    first, second = chunk(doc, Alternating(), size=50, unit="words", context="headings")
+
+    assert (first.heading_path, first.context) == (("Ships",), "")
+    assert (second.heading_path, second.context) == (("Ships",), "Ships")
+    assert second.embedded == "Ships\nTwo.\n## Old\n\nFour.\nSix."
+    apart = headed([("# Notes", ["One.", "Two."]), ("# Ships", ["Three.", "Four."]), ("# Notes", ["Five.", "Six."])])
+    assert [c.heading_path for c in chunk(apart, Alternating(), size=50, unit="words")] == [(), ()]
+
+
+@dataclass(frozen=True)
+class Halves:
+    """The heading and what is under it, gathered."""
+
+    needs: ClassVar[frozenset[type]] = frozenset()
+
+    def __call__(self, doc, budget):
+        (heading,) = doc.blocks
+        end = len(doc.text)
+        return [Piece(Span(0, end), parts=(heading.span, Span(heading.span.end, end)))]
+
+
+@pytest.mark.parametrize("words", [13, 50])
+def test_a_part_that_is_too_long_alone_is_cut_with_room_for_its_headings(words):
+    doc = headed([("# Ships men sail", [f"{' '.join(f'w{i}' for i in range(words))}."])])
+
+    chunks = chunk(doc, Halves(), size=12, unit="words", context="headings")
+
+    assert {c.context for c in chunks if c.start > doc.text.index("w0")} == {"Ships men sail"}
+    assert 10 <= max(c.n_tokens for c in chunks) <= 12
+    assert " ".join(c.text for c in chunks).split() == doc.text.split()
 
 
 def test_what_a_change_of_topic_costs_decides_how_many_there_are():
