@@ -170,6 +170,8 @@ def _load_files(
 def _find_endpoint(embed: EmbedSettings) -> Endpoint:
     if not embed.base_url:
         raise ConfigError("embed.backend is 'openai'; give embed.base_url too, as https://api.openai.com/v1")
+    if "model" not in embed.model_fields_set:
+        raise ConfigError("embed.backend is 'openai'; give embed.model too, the name by which the endpoint knows it")
     if embed.revision:
         raise ConfigError("embed.revision can't be checked of an endpoint; leave it out")
     found = Endpoint(embed.model, embed.base_url, embed.key_env, embed.dimensions, embed.timeout_s)

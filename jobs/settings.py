@@ -58,14 +58,14 @@ Variable = Annotated[str, AfterValidator(variable)]
 class EmbedSettings(Settings):
     """`embed`: the model the vectors come from, and how it is used."""
 
-    model: str = DEFAULT_MODEL
+    model: str = Field(default=DEFAULT_MODEL, min_length=1)
     backend: str = "sentence-transformers"
     revision: str | None = None
     prompts: Prompts = Prompts()
     pooling: Literal["chunk", "late"] = "chunk"
     overflow: Literal["pool", "error", "truncate"] = "pool"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    max_length: int | None = Field(default=None, gt=0)
+    max_length: int | None = Field(default=None, gt=0, strict=True)
     trust_remote_code: bool = False
     batch_tokens: int | None = Field(default=None, gt=0)
     # of an endpoint

@@ -318,10 +318,13 @@ def test_the_prompt_is_in_front_and_counts(server: Server) -> None:
     ("settings", "says"),
     [
         ({"backend": "openai"}, "give embed.base_url too"),
+        ({"backend": "openai", "base_url": "http://x/v1"}, "give embed.model too"),
+        ({"model": ""}, "embed.model"),
+        ({"max_length": True}, "embed.max_length"),
         ({"backend": "opena", "base_url": "http://x"}, "embed.backend is 'opena' .did you mean 'openai'"),
-        ({"backend": "openai", "base_url": "localhost:8000"}, "give the address up to /v1"),
-        ({"backend": "openai", "base_url": "http://user:secret@x/v1"}, "holds a name, a password"),
-        ({"backend": "openai", "base_url": "http://x/v1", "revision": "abc"}, "can't be checked of an endpoint"),
+        ({"backend": "openai", "model": "m", "base_url": "localhost:8000"}, "give the address up to /v1"),
+        ({"backend": "openai", "model": "m", "base_url": "http://user:secret@x/v1"}, "holds a name, a password"),
+        ({"backend": "openai", "model": "m", "base_url": "http://x/v1", "revision": "abc"}, "can't be checked of an endpoint"),
         ({"base_url": "http://x/v1"}, "set embed.backend: openai"),
     ],
 )

@@ -262,7 +262,7 @@ def test_the_strategy_is_a_preset() -> None:
         ({"chunk": {"strategy": "late", "cut": "lat"}}, "chunk.strategy is 'lat'"),
         ({"chunk": {"strategy": "late", "context": "headings"}}, "set chunk.context to none"),
         ({"chunk": {"strategy": "late", "cut": "topic", "gather": True}}, "nor gathers"),
-        ({"embed": {"pooling": "late", "backend": "openai", "base_url": "http://x/v1"}}, "gives whole vectors"),
+        ({"embed": {"pooling": "late", "backend": "openai", "model": "m", "base_url": "http://x/v1"}}, "gives whole vectors"),
     ],
 )
 def test_what_contradicts_it_is_refused(settings: dict[str, Any], says: str) -> None:
