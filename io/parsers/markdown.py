@@ -1,42 +1,51 @@
 """Markdown: the source is the text; CommonMark (with tables) says where its blocks are.
 
-Only the block structure is parsed, which is linear and leaves inline marks alone; the inline parser sees headings only.
+pulldown-cmark tells of every mark and word and of its bytes; kept are the outermost blocks, and the items and rows in them.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from pyromark import Markdown, Options
 
 from chunkmill.chunkers.base import Block, Kind, Span
 from chunkmill.io.parsers import Parsed
 from chunkmill.io.parsers.text import decode
 
 _KINDS: dict[str, Kind] = {
-    "heading_open": "heading",
-    "paragraph_open": "paragraph",
-    "bullet_list_open": "list",
-    "ordered_list_open": "list",
-    "table_open": "table",
-    "fence": "code",
-    "code_block": "code",
-    "blockquote_open": "quote",
-    "html_block": "paragraph",
+    "Heading": "heading",
+    "Paragraph": "paragraph",
+    "List": "list",
+    "Table": "table",
+    "CodeBlock": "code",
+    "BlockQuote": "quote",
+    "HtmlBlock": "paragraph",
 }
+_PARTS = ("Item", "TableHead", "TableRow")
 _LINE = re.compile(r"\r\n|\r|\n")
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+_DELIMITERS = re.compile(r"^ {0,3}(?:\|[ \t]*)?:?-+:?[ \t]*\|[ \t:|-]*\r?$", re.M)
 _FRONT = re.compile(r"(---|\+\+\+)[ \t]*(?:\r\n|\r|\n)")
-_INLINE = re.compile(r"[\\`*_\[\]<>&!~]")
 _ANCHOR = re.compile(r"(?<!\s)\s{0,9}\{#[\w:.-]{1,200}\}\s*\Z")
-_BRACKET = re.compile(r"(?:\A|(?<=[\r\n])) {0,3}\[")
 _FRONT_LIMIT = 1 << 16
-_TITLE_LIMIT = 1000
-STRETCH = 1 << 22  # code points that are parsed at once, and more where a block is longer
+STRETCH = 1 << 18  # code points that are parsed at once, and more where an item, a row or a block without such is longer
+
+
+class _Found(NamedTuple):
+    """A block that is in no other, by the parser's name, with its items or rows; behind `end` the next may begin."""
+
+    what: str
+    start: int
+    end: int
+    level: int
+    parts: list[Span]
 
 
 def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed]:
@@ -47,126 +56,150 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
 
 
 def blocks(text: str, body: int = 0) -> Iterator[Block]:
-    """The top-level blocks of a text from `body` on. Linear, and of tokens, which take many times the text, there are those of
-    a stretch at a time.
+    """The top-level blocks of a text from `body` on. Linear, and of what the parser makes, which can take many times the text,
+    there is that of a stretch at a time.
 
-    Nothing is open where a top-level block ends, so that reading on from there finds what reading the whole finds. The last
-    block of a stretch may go on behind it, and is read again with the next; a stretch that holds no other grows.
+    What follows a stretch can change nothing but its last block, which is read again with the next; of a list or a table that
+    is all of the stretch, the last item or row alone is. A stretch without an end of anything grows.
     """
-    size = STRETCH
+    size, head = STRETCH, ""
+    begun: _Found | None = None
     while body < len(text):
         line = _LINE.search(text, body + size)
         stop = line.end() if line else len(text)
-        lines = [body, *(m.end() for m in _LINE.finditer(text, body, stop)), stop]
-        found, body = _stretch(text, lines)
-        yield from (block for tokens in found for block in _block(text, lines, tokens))
-        size = STRETCH if body > lines[0] else 2 * size
+        found = [*_outermost(text, body, stop, head)]
+        if begun:
+            begun.parts.extend(part for part in found[0].parts if part.start >= body)
+            found[0] = begun._replace(end=found[0].end)
+        settled = found if stop == len(text) else found[:-1]
+        yield from _blocks(text, _with_tables(text, settled))
+        if stop == len(text):
+            return
+        since = body
+        if settled:
+            size, head, begun, body = STRETCH, "", None, settled[-1].end
+        elif found and len(found[0].parts) > 1:
+            begun = found[0]
+            head = _head(text, begun)
+            body = _line_start(text, begun.parts.pop().start)
+        if body == since:
+            size *= 2
 
 
-def _stretch(text: str, lines: list[int]) -> tuple[list[list[Token]], int]:
-    """The tokens of each block of these lines that is what it is whatever follows, and where they end."""
-    found = [*_outermost(_parser().parse(text[lines[0] : lines[-1]]))]
-    if lines[-1] == len(text):
-        return found, len(text)
-    settled = _settled(text, lines)
-    found = [tokens for tokens in found[:-1] if lines[_rows(tokens)[1]] <= settled]
-    return found, lines[_rows(found[-1])[1] if found else 0]
+def _head(text: str, begun: _Found) -> str:
+    """What makes the further parts of a block what they are: the header of a table, and the line under it."""
+    return text[_line_start(text, begun.start) : _line_start(text, begun.parts[1].start)] if begun.what == "Table" else ""
 
 
-def _settled(text: str, lines: list[int]) -> int:
-    """Up to where no block depends on what follows these lines, the last block aside: a line that begins with a bracket may
-    begin the definition of a link, which is no block, and which only a blank line is sure to end.
-    """
-    pairs = zip(reversed(lines[:-1]), reversed(lines), strict=False)
-    blank = next((start for start, end in pairs if text[start:end] and not text[start:end].strip(" \t\r\n")), lines[0])
-    opening = _BRACKET.search(text, blank, lines[-1])
-    return opening.start() if opening else lines[-1]
+def _line_start(text: str, at: int) -> int:
+    """Where the line begins that is white up to `at`."""
+    while at and text[at - 1] in " \t":
+        at -= 1
+    return at
 
 
-def _outermost(tokens: list[Token]) -> Iterator[list[Token]]:
-    """The tokens of each block that is in no other."""
-    at = 0
-    while at < len(tokens):
-        end = at + 1 if tokens[at].nesting == 0 else _closing(tokens, at)
-        yield tokens[at:end]
-        at = end
+def _outermost(text: str, at: int, stop: int, head: str = "") -> Iterator[_Found]:
+    """The blocks in a range of the text, behind the lines of `head`, that are in no other."""
+    source = _source(head + text[at:stop])
+    points = _points(source)
+    begin = at - len(head)
+    depth = 0
+    event: Any
+    for event, where in _parser().events_with_range(source):
+        if "Start" in event:
+            if depth == 0:
+                what, level, outer, parts = *_named(event["Start"]), where, []
+            elif depth == 1 and event["Start"] in _PARTS:
+                inner = where
+                parts.append(_trimmed(text, begin + points[inner["start"]], begin + points[inner["end"]]))
+            depth += 1
+        elif "End" in event:
+            depth -= 1
+            if depth == 0:
+                # The range of a list holds the definitions of links behind it, too.
+                last = inner if what == "List" else outer
+                yield _Found(what, begin + points[outer["start"]], begin + points[last["end"]], level, parts)
 
 
-def _rows(tokens: list[Token]) -> list[int]:
-    """The first line of a block, and the one behind its last."""
-    assert tokens[0].map
-    return tokens[0].map
+def _source(text: str) -> str:
+    """The text as the parser has to see it, as long: to it form feeds would be blank, and a return alone no end of a line."""
+    text = text.replace("\x0b", "\x1f").replace("\x0c", "\x1f")
+    return _LONE_RETURN.sub("\n", text) if "\r" in text else text
 
 
-def _block(text: str, lines: list[int], tokens: list[Token]) -> Iterator[Block]:
-    """The block that the tokens make; none where it is white, or a rule."""
-    kind = _KINDS.get(tokens[0].type)
-    if not kind:
-        return
-    span = _span(text, lines, _rows(tokens), keep_indent=kind == "code")
-    if span.end <= span.start:
-        return
-    if kind == "heading":
-        yield Block(kind, span, level=int(tokens[0].tag[1]), title=_plain(tokens[1].content))
-    else:
-        inner = {
-            "list": [t for t in tokens if t.type == "list_item_open" and t.level == 1],
-            "table": [t for t in tokens if t.type == "tr_open"],
-        }
-        yield Block(kind, span, parts=_parts(text, lines, span, inner.get(kind, [])))
+def _points(source: str) -> Sequence[int]:
+    """How many code points begin before each byte of the UTF-8 of the source, and before its end."""
+    if source.isascii():
+        return range(len(source) + 1)
+    begins = np.frombuffer(source.encode(), np.int8) >= -64  # all but 0b10xxxxxx
+    points = np.zeros(len(begins) + 1, np.int32)
+    np.cumsum(begins, out=points[1:])
+    return points.data
 
 
-def _parts(text: str, lines: list[int], block: Span, tokens: Sequence[Token]) -> tuple[Span, ...]:
-    spans = (_span(text, lines, t.map) for t in tokens if t.map)
-    return tuple(Span(max(s.start, block.start), min(s.end, block.end)) for s in spans if s.end > s.start)
+def _named(what: Any) -> tuple[str, int]:
+    """The name of a block, and the level of a heading."""
+    if isinstance(what, str):
+        return what, 0
+    ((name, about),) = what.items()
+    return name, int(about["level"][1]) if name == "Heading" else 0
 
 
-def _closing(tokens: Sequence[Token], at: int) -> int:
-    """The index after the token that closes this one. Nested tokens have a higher level."""
-    level = tokens[at].level
-    at += 1
-    while tokens[at].level > level:
-        at += 1
-    return at + 1
+def _with_tables(text: str, found: Iterable[_Found]) -> Iterator[_Found]:
+    """The blocks, and those that the parser took for words of a paragraph from a table in it on."""
+    for block in found:
+        above = _table(text[block.start : block.end]) if block.what == "Paragraph" else 0
+        if above:
+            yield block._replace(end=block.start + above)
+            yield from _outermost(text, block.start + above, block.end)
+        else:
+            yield block
 
 
-def _span(text: str, lines: list[int], rows: list[int], *, keep_indent: bool = False) -> Span:
-    """The code points of the lines [first, last), without white space around (code keeps its indentation)."""
-    start, end = lines[min(rows[0], len(lines) - 1)], lines[min(rows[1], len(lines) - 1)]
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    while not keep_indent and start < end and text[start].isspace():
-        start += 1
-    return Span(start, end)
+def _table(paragraph: str) -> int:
+    """Where a table begins behind the first line, 0 for nowhere: on GitHub it may, and need have no pipe in front."""
+    if "|" not in paragraph:
+        return 0
+    source = _source(paragraph)
+    for line in _DELIMITERS.finditer(source):
+        above = source.rfind("\n", 0, max(line.start() - 1, 0)) + 1
+        if any(found.what == "Table" for found in _outermost(source, above, line.end())):
+            return above
+    return 0
 
 
-def _plain(title: str) -> str:
-    """What a reader sees of a heading's inline source, without an anchor (`{#id}`)."""
-    title = _ANCHOR.sub("", title)
-    if len(title) > _TITLE_LIMIT or not _INLINE.search(title):
-        return " ".join(title.split())
-    seen: list[str] = []
-    for token in _inline().parseInline(title):
-        seen += [_seen(child) for child in token.children or ()]
-    return " ".join("".join(seen).split())
+def _blocks(text: str, found: Iterable[_Found]) -> Iterator[Block]:
+    """The blocks without white space around (code keeps its indentation), and without those that are white."""
+    for what, start, end, level, parts in found:
+        span = _trimmed(text, _line_start(text, start), end, keep_indent=what == "CodeBlock")
+        if span.end > span.start:
+            title = _title(text[span.start : span.end]) if level else ""
+            yield Block(_KINDS[what], span, level, None, tuple(part for part in parts if part.end > part.start), title)
 
 
-def _seen(token: Token) -> str:
-    if token.type in ("text", "code_inline", "image"):
-        return token.content
-    return " " if token.type in ("softbreak", "hardbreak") else ""
+def _trimmed(text: str, start: int, end: int, *, keep_indent: bool = False) -> Span:
+    held = text[start:end].rstrip()
+    return Span(start if keep_indent else start + len(held) - len(held.lstrip()), start + len(held))
+
+
+def _title(heading: str) -> str:
+    """What a reader sees of a heading, without an anchor (`{#id}`)."""
+    events: Iterable[Any] = _inline().events(_source(heading.replace("\r\n", "\n")))
+    seen = [event for event in events if "Start" not in event and "End" not in event]
+    if seen and "Text" in seen[-1]:
+        seen[-1] = {"Text": _ANCHOR.sub("", seen[-1]["Text"])}
+    words = (" " if isinstance(event, str) else event.get("Text", "") or event.get("Code", "") for event in seen)
+    return " ".join("".join(words).split())
 
 
 @lru_cache(1)
-def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark").enable("table")
-    parser.core.ruler.enableOnly(["normalize", "block"])
-    return parser
+def _parser() -> Markdown:
+    return Markdown(options=Options.ENABLE_TABLES)
 
 
 @lru_cache(1)
-def _inline() -> MarkdownIt:
-    return MarkdownIt("commonmark").enable("strikethrough")
+def _inline() -> Markdown:
+    return Markdown(options=Options.ENABLE_STRIKETHROUGH)
 
 
 def front_matter(text: str) -> tuple[int, dict[str, str]]:

@@ -37,6 +37,10 @@ LINES = [
     "| a | b |",
     "|---|---|",
     "| 1 | 2 |",
+    "a | b",
+    "--|--",
+    "-",
+    "  - x",
     "\ttab",
     "\x0c",
     "\xa0",
@@ -61,6 +65,30 @@ def test_markdown_in_stretches_is_markdown(lines: list[str], newline: str, stret
     source = newline.join(lines)
 
     assert parsed(source, "markdown") == parsed(source, "markdown", stretch)
+
+
+ROW = "| é | the lamp was lit |\n"
+ITEM = "- the lamp was lit at dusk\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "unit", "n"),
+    [("table", f"{ROW}|---|---|\n", ROW, 2_001), ("list", ITEM, ITEM, 2_001), ("list", ITEM, f"{ITEM}\n  more\n\n", 2_001)],
+)
+def test_a_list_or_a_table_of_many_stretches_is_one_block(
+    monkeypatch: pytest.MonkeyPatch, kind: str, head: str, unit: str, n: int
+) -> None:
+    seen: list[int] = []
+    source_as_it_is = markdown._source
+    monkeypatch.setattr(markdown, "_source", lambda text: seen.append(len(text)) or source_as_it_is(text))
+
+    (whole,) = parsed(f"Above\n\n{head}{unit * 2_000}\n\n# Below\n", "markdown", 4_000)
+
+    assert [block.kind for block in whole.blocks] == ["paragraph", kind, "heading"]
+    assert len(whole.blocks[1].parts) == n
+    assert {whole.text[slice(*part)] for part in whole.blocks[1].parts} <= {head.split("\n")[0], unit.strip()}
+    assert max(seen) < 5_000
+    assert sum(seen) < 1.1 * len(whole.text)
 
 
 CELLS = ["a", "2.5", "word", "é", "日", "", "#", " ", '"', '""', '"q"', '"a,b"', '"a\nb"', '"say ""hi"" now"', '"open', 'end"']
@@ -123,3 +151,8 @@ def test_memory_is_little_more_than_that_of_plain_text() -> None:
 
     assert peak(prose, "markdown") < 1.4 * plain
     assert peak(table, "csv") < 2.5 * len(table)
+    for rows in (
+        b"- the lamp was lit at dusk, and the tide came in\n" * 20_000,
+        b"|a|b|\n|-|-|\n" + b"|the lamp|was lit at dusk|\n" * 30_000,
+    ):
+        assert peak(rows, "markdown") < 10 * len(rows)
