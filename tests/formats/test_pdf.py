@@ -102,6 +102,18 @@ def test_columns_are_read_one_after_the_other_below_what_spans_them(engine: str)
     assert order == sorted(order)
 
 
+def test_two_addresses_side_by_side_are_read_one_after_the_other(engine: str) -> None:
+    ours, theirs = ["Ada Lind", "Lighthouse 1", "1234 Oban"], ["Harbour Board", "Quay 5", "Wick"]
+    left: Items = [(60, 60 + 14 * n, line, {}) for n, line in enumerate(ours)]
+    right: Items = [(380, 60 + 14 * n, line, {}) for n, line in enumerate(theirs)]
+    rows = [item for both in zip(left, right, strict=True) for item in both]
+
+    by_block, by_row = (one(written(items).tobytes(), engine=engine).text.split() for items in ([*left, *right], rows))
+
+    assert by_block == " ".join(ours + theirs).split()
+    assert by_row == " ".join(item[2] for item in rows).split()
+
+
 def test_three_columns_are_read_from_left_to_right(engine: str) -> None:
     pdf = pymupdf.open()
     page = pdf.new_page()
@@ -162,14 +174,100 @@ def test_text_that_runs_upwards_is_whole_and_comes_last(engine: str) -> None:
     assert found[-1] == "a stamp at the side of it with a second line"
 
 
-def test_line_numbers_of_a_transcript_are_left_out(engine: str) -> None:
-    lines = [(40, 100 + 20 * n, str(n + 1), {}) for n in range(12)]
-    lines += [(90, 100 + 20 * n, f"and the witness said {LOREM[n]} once more", {}) for n in range(12)]
+Items = list[tuple[float, float, str, dict[str, object]]]
 
-    text = one(written(lines).tobytes(), engine=engine).text
+
+def running(rows: int, *, x: float = 90, seed: int = 3, pitch: float = 20, long: int = 44) -> Items:
+    """Lines of sentences, as a draft has them: most of them full, and many begin inside a sentence."""
+    words, lines = iter(random.Random(seed).choices(LOREM, k=rows * long)), list[str]()
+    for n in range(rows):
+        line = "The" if n % 6 == 0 else next(words)
+        while len(line) < (long if n % 6 != 5 else 12):
+            line += f" {next(words)}"
+        lines.append(f"{line}." if n % 6 == 5 else line)
+    return [(x, 100 + pitch * n, line, {}) for n, line in enumerate(lines)]
+
+
+def numbered(first: int, rows: int, *, x: float = 40, step: int = 1, pitch: float = 20) -> Items:
+    return [(x, 100 + pitch * n, str(first + n), {}) for n in range(rows) if not (first + n) % step]
+
+
+@pytest.mark.parametrize("step", [1, 5])
+@pytest.mark.parametrize("x", [40, 480])
+def test_line_numbers_that_go_on_from_page_to_page_are_left_out(engine: str, step: int, x: float) -> None:
+    pages = [running(45, seed=first, pitch=14) + numbered(first, 45, x=x, step=step, pitch=14) for first in (1, 46, 91)]
+
+    text = one(written(*pages).tobytes(), engine=engine).text
 
     assert not any(c.isdigit() for c in text)
-    assert text.count("witness") == 12
+    assert text.split() == " ".join(item[2] for page in pages for item in page if not item[2].isdigit()).split()
+
+
+def test_line_numbers_beside_space_are_left_out_too(engine: str) -> None:
+    lines = [line for n, line in enumerate(running(28)) if n not in (7, 8, 19)]
+
+    assert not any(c.isdigit() for c in one(written(lines + numbered(1, 28)).tobytes(), engine=engine).text)
+
+
+def test_every_fifth_line_of_verse_loses_its_number(engine: str) -> None:
+    verse: Items = [(90, 100 + 16 * n, f"{LOREM[n % 30].capitalize()} and the {LOREM[-n % 30]} of it", {}) for n in range(44)]
+    numbers = numbered(1, 44, x=400, step=5, pitch=16)
+
+    assert not any(c.isdigit() for c in one(written([*verse, *numbers]).tobytes(), engine=engine).text)
+
+
+def test_the_line_numbers_of_a_cover_are_left_out(engine: str) -> None:
+    title = ["IN THE COURT OF THE HARBOUR AND THE SEA", "The Keeper, Petitioner", "v. The Harbour Board and others", ""]
+    lines: Items = [(120, 100 + 20 * n, line, {}) for n, line in enumerate([*title * 4, "Washington, D.C."]) if line]
+
+    assert not any(c.isdigit() for c in one(written(lines + numbered(1, 25)).tobytes(), engine=engine).text)
+
+
+def test_line_numbers_of_two_columns_are_left_out(engine: str) -> None:
+    columns = [
+        [(x, y, text, {"fontsize": 9}) for x, y, text, _ in running(40, x=x, seed=x, pitch=12, long=36)] for x in (80, 320)
+    ]
+    numbers = numbered(0, 40, x=40, pitch=12) + numbered(40, 40, x=540, pitch=12)
+
+    assert not any(c.isdigit() for c in one(written(columns[0] + columns[1] + numbers).tobytes(), engine=engine).text)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "cells"),
+    [
+        (range(2005, 2017), ["the ships", "of the year"]),
+        (range(5, 65, 5), ["10 mg", "once a day"]),
+        (range(1, 15), ["a lamp that is lit at dusk and put out at dawn", "oil"]),
+    ],
+)
+@pytest.mark.parametrize("drawn", [True, False])
+@pytest.mark.parametrize("at", ["left", "right"])
+def test_columns_of_numbers_that_count_on_stay_in_their_table(
+    engine: str, numbers: range, cells: list[str], drawn: bool, at: str
+) -> None:
+    rows = [[str(n), *cells] if at == "left" else [*cells, str(n)] for n in numbers]
+    pdf = written([(72, 100, prose(1, 12), {}), (72, 640, prose(2, 12), {})])
+    if drawn:
+        grid(pdf[0], [["Here", "there", "it"], *rows], width=150)
+    else:
+        for r, row in enumerate(rows):
+            for c, cell in enumerate(row):
+                pdf[0].insert_text((72 + 210 * c - 160 * (c > 0 and at == "left"), 200 + 16 * r), cell, fontsize=9)
+
+    words = one(pdf.tobytes(), engine=engine).text.split()
+
+    assert {str(n) for n in numbers} <= set(words)
+
+
+def test_numbers_of_clauses_and_items_stay(engine: str) -> None:
+    clauses: Items = [*numbered(1, 12, pitch=40), *((90, 100 + 40 * n, f"The court {prose(n, 8)}", {}) for n in range(12))]
+    clauses += [(90, 114 + 40 * n, "and so it goes on in a second line of it", {}) for n in range(12)]
+    items: Items = [*numbered(1, 12), *((90, 100 + 20 * n, prose(n, 4 + n % 5), {}) for n in range(12))]
+    between: Items = [(90, 60, prose(1, 14), {}), *numbered(1, 9), *running(30)]
+
+    for page in (clauses, items, between):
+        words = one(written(page).tobytes(), engine=engine).text.split()
+        assert [word for word in words if word.isdigit()] == [text for _, _, text, _ in page if text.isdigit()]
 
 
 # furniture
@@ -238,6 +336,42 @@ def test_forms_keep_what_was_filled_in_at_their_top(engine: str) -> None:
     assert all(line in text for n in range(4) for _, _, line, _ in form(n))
 
 
+def body(seed: int) -> Items:
+    """Rows of text that stand elsewhere on each page: it is no form."""
+    return [(72, 120 + 3 * seed + 14 * n, prose(40 * seed + n, 9), {}) for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("row", "y", "style"),
+    [
+        ("{n} A footnote of its own about the {word}.", 780, {"fontsize": 8}),
+        ("{n}. The {word} and its parts", 60, {}),
+        ("Exercise {n}", 60, {"fontsize": 18}),
+        ("{n}", 60, {"fontsize": 30}),
+        ("Carried forward: {amount}", 780, {}),
+        ("{n} Total of the page: {amount}", 780, {}),
+        ("The log of {n} May 2024", 60, {}),
+    ],
+)
+def test_rows_that_are_numbered_like_pages_or_differ_by_amounts_are_text(
+    engine: str, row: str, y: float, style: dict[str, object]
+) -> None:
+    rows = [row.format(n=n, word=LOREM[n], amount=n * n * 37) for n in range(1, 6)]
+
+    text = one(written(*([*body(n), (72, y, said, style)] for n, said in enumerate(rows))).tobytes(), engine=engine).text
+
+    assert all(said in text for said in rows)
+
+
+@pytest.mark.parametrize("row", ["Chapter {chapter}", "{page} The keeper's book {page}", "Book 7, page {page} (2024)"])
+def test_headers_may_count_pages_and_chapters(engine: str, row: str) -> None:
+    pages = [[(72, 60, row.format(chapter=n // 4, page=n + 3), {}), *body(n)] for n in range(9)]
+
+    text = one(written(*pages).tobytes(), engine=engine).text
+
+    assert not any(said in text for _, _, said, _ in (page[0] for page in pages[:8]))
+
+
 # headings
 
 
@@ -296,6 +430,17 @@ def test_paragraphs_end_at_space_and_at_indents(engine: str) -> None:
     assert [text.split()[0] for text in found] == ["First", "Second", "Third,"]
 
 
+def test_a_clause_whose_number_hangs_is_one_paragraph(engine: str) -> None:
+    lines: Items = [*numbered(1, 4, x=60, pitch=40)]
+    lines += [(90, 100 + 40 * n, f"The court finds in point {n} that the lamp was not lit at the time", {}) for n in range(4)]
+    lines += [(90, 114 + 40 * n, "when the ship passed the rock.", {}) for n in range(4)]
+
+    found = blocks(one(written(lines).tobytes(), engine=engine))
+
+    assert [text[:11] for text in found] == [f"{n} The court" for n in range(1, 5)]
+    assert all("at the time when the ship" in text for text in found)
+
+
 def test_items_of_a_list_are_its_parts(engine: str) -> None:
     lines = ["Before it:", "* the first item that goes", "on in a second line", "* the second item", "After it."]
     pdf = written([(72 + 10 * (n == 2), 100 + 14 * n + 20 * (n > 3), line, {}) for n, line in enumerate(lines)])
@@ -337,6 +482,10 @@ def test_dots_that_lead_to_a_page_number_are_shortened() -> None:
         (["A mode, one mode: a mixed-", "mode run."], "a mixed-mode run."),
         (["He met Anglo-", "Saxon kings."], "Anglo-Saxon kings."),
         (["It was self-", "made."], "self-made."),
+        (["The state of it: a state-of-the-", "art lamp."], "state-of-the-art lamp."),
+        (["See https://a.org/very-", "long for it."], "https://a.org/very-long for it."),
+        (["In the years 1914-", "1918 it was dark."], "1914-1918 it"),
+        (["They had COVID-", "19 there."], "COVID-19 there."),
     ],
 )
 def test_hyphens_at_line_ends_go_and_real_ones_stay(lines: list[str], expected: str) -> None:
@@ -390,12 +539,42 @@ def test_the_lines_of_a_cell_are_joined(engine: str) -> None:
     assert one(pdf.tobytes(), engine=engine).text == "What | Note\nLamp | to be lit at dusk"
 
 
+def test_a_line_that_runs_out_of_a_table_is_whole_and_stands_once(engine: str) -> None:
+    pdf = written([(72, 100, prose(4, 12), {}), (72, 400, prose(5, 12), {})])
+    grid(pdf[0], [["Name", "Price", "Stock"], ["Bolt", "3", ""], ["Nut", "4", ""]])
+    pdf[0].insert_text((240, 254), "this one runs over rules and then out of the box", fontsize=9)
+    pdf[0].insert_text((290, 234), "hidden", fontsize=9, render_mode=3)
+    pdf[0].insert_text((20, 274), "this one begins before the drawn box and ends below it", fontsize=9)
+
+    text = one(pdf.tobytes(), engine=engine).text
+
+    assert all(text.count(word) == 1 for word in ("over", "rules", "out", "before", "drawn", "below"))
+    assert "hidden" not in text
+
+
 def test_columns_of_numbers_that_line_up_are_a_table_without_rules(engine: str) -> None:
     rows = [["Country", "Area", "People"], ["Austria", "83.9", "8.9"], ["France", "543.9", "67.4"], ["Norway", "385.2", "5.4"]]
     items = [(72 + 120 * c, 200 + 16 * r, cell, {}) for r, row in enumerate(rows) for c, cell in enumerate(row)]
     pdf = written([(72, 100, prose(4, 12), {}), *items, (72, 340, prose(5, 12), {})])
 
     assert blocks(one(pdf.tobytes(), engine=engine), "table") == ["\n".join(" | ".join(row) for row in rows)]
+
+
+def test_a_sentence_between_two_tables_parts_them_and_no_wrapped_cell_does(engine: str) -> None:
+    ports = [["Port", "Water", "Remark"], ["Oban", "4.1", "a lamp"], ["Ayr", "3.0", "none"], ["Wick", "2.7", "a buoy that"]]
+    boats = [["Boat", "Tons", "Crew"], ["Ada", "40", "4"], ["Bo", "25", "3"], ["Cy", "12", "1"]]
+    items: Items = [(162 + 90 * c, 200 + 18 * r, cell, {}) for r, row in enumerate(ports) for c, cell in enumerate(row)]
+    items += [(342, 266, "is lit at dusk", {}), (72, 296, "Below this line stands the table of the boats.", {})]
+    items += [(162 + 90 * c, 320 + 18 * r, cell, {}) for r, row in enumerate(boats) for c, cell in enumerate(row)]
+
+    found = blocks(one(written([(72, 100, prose(4, 12), {}), *items]).tobytes(), engine=engine))
+
+    ports[-1][-1] += " is lit at dusk"
+    assert found[1:] == [
+        "\n".join(" | ".join(row) for row in ports),
+        "Below this line stands the table of the boats.",
+        "\n".join(" | ".join(row) for row in boats),
+    ]
 
 
 def test_a_frame_around_prose_is_no_table(engine: str) -> None:
@@ -525,6 +704,23 @@ def test_comments_and_form_fields_come_at_the_end_of_their_page_on_request() -> 
     assert full.blocks[-1].page == 2
 
 
+def test_values_of_form_fields_are_not_in_the_text_unasked_and_once_on_request(engine: str) -> None:
+    pdf = written([(72, 100, "Name:", {}), (72, 200, "Some other text.", {})])
+    field = pymupdf.Widget()
+    field.field_name, field.field_type, field.field_value = "surname", pymupdf.PDF_WIDGET_TYPE_TEXT, "Mill"
+    field.rect = pymupdf.Rect(120, 85, 200, 105)
+    pdf[0].add_widget(field)
+
+    plain = one(pdf.tobytes(), engine=engine)
+
+    assert blocks(plain) == ["Name:", "Some other text."]
+    if engine == "pymupdf":
+        assert plain.metadata["warning"] == "1 values of form fields left out (form_fields: true reads them)"
+        asked = one(pdf.tobytes(), form_fields=True)
+        assert blocks(asked) == ["Name:", "Some other text.", "surname: Mill"]
+        assert "warning" not in asked.metadata
+
+
 def test_images_come_with_their_captions_on_request(engine: str) -> None:
     pdf = written([(72, 100, prose(1, 12), {}), (72, 330, "Figure 1. A brown square.", {})])
     brown = pymupdf.Pixmap(pymupdf.csRGB, (0, 0, 64, 64))
@@ -595,6 +791,45 @@ def test_without_tesseract_a_scan_is_no_text(monkeypatch: pytest.MonkeyPatch) ->
 
     assert error.kind == "no_text"
     assert "Tesseract is not installed" in error.message
+
+
+def pictured(width: float, text: str = "") -> pymupdf.Document:
+    """A page with a picture of this width that holds the text or nothing."""
+    page = written([(72, 120, text, {"fontsize": 40})])[0]
+    pdf = pymupdf.open()
+    picture = page.get_pixmap(dpi=150, clip=pymupdf.Rect(50, 70, 450, 150))
+    pdf.new_page().insert_image((60, 60, 60 + width, 60 + width / 5), pixmap=picture)
+    return pdf
+
+
+@needs_tesseract
+def test_small_scans_are_read(engine: str) -> None:
+    assert one(pictured(250, "The lamp is lit").tobytes(), ocr="auto", engine=engine).text == "The lamp is lit"
+
+
+@needs_tesseract
+def test_a_photo_is_said_to_be_one(engine: str) -> None:
+    data = pictured(250).tobytes()
+
+    assert "OCR found no words on 1 with pictures" in refused(data, ocr="auto", engine=engine).message
+    assert "1 hold pictures (a scan needs OCR)" in refused(data, ocr="off", engine=engine).message
+
+
+@needs_tesseract
+def test_text_beside_a_picture_stays_where_ocr_finds_nothing(engine: str) -> None:
+    pdf = pictured(450)
+    pdf[0].insert_image((60, 160, 500, 800), pixmap=pymupdf.Pixmap(pymupdf.csGRAY, (0, 0, 50, 50), 0))
+    pdf[0].insert_text((72, 822), "7", fontsize=3)
+
+    assert one(pdf.tobytes(), ocr="auto", engine=engine).text == "7"
+
+
+def test_a_stamp_on_a_scan_leaves_what_ocr_put_under_it(engine: str) -> None:
+    pdf = pymupdf.open(stream=scanned("unread"))
+    pdf[0].insert_text((72, 120), "The lamp is lit", render_mode=3)
+    pdf[0].insert_text((72, 30), "Case 1:20-cv-01234 Document 17 Filed 3 May 2024 Page 2 of 9", fontsize=9)
+
+    assert "The lamp is lit" in one(pdf.tobytes(), engine=engine).text
 
 
 def test_a_page_without_text_among_others_is_a_warning() -> None:

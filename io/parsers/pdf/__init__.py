@@ -3,8 +3,9 @@
 Text is taken from the text layer (an engine: PyMuPDF or pypdfium2), pages without one that can be used by OCR. Columns are read
 one after another; headers, footers, page numbers and printed line numbers are left out and kept as metadata. Headings come from
 the outline, else from sizes, weight and numbers. Tables are those with drawn cells, and those whose cells line up. A block's
-page is the one it begins on. Invisible text is left out where visible text stands on the page, white text is kept: its
-colour alone does not say that nobody sees it. Text beyond the page's edges is left out, small text at an angle comes last.
+page is the one it begins on. Invisible text is left out where more visible text stands on the page, unless pictures cover that;
+white text is kept: its colour alone does not say that nobody sees it. Text beyond the page's edges is left out, small text at
+an angle comes last. What was typed into form fields comes on request.
 Attached files are named in the metadata and not opened; no script is run and no link followed.
 """
 
@@ -76,18 +77,21 @@ def _refuse(found: Sequence[Sheet]) -> None:
         return
     states = [sheet.state for sheet in found]
     known = {"pages": str(len(found))}
-    if "damaged" in states and set(states) <= {"damaged", "empty"}:
+    if "damaged" in states and set(states) <= {"damaged", "empty", "unread"}:
         note = next(sheet.note for sheet in found if sheet.state == "damaged")
         raise DocumentError("corrupt", f"none of its {len(found)} pages can be read: {note}"[:300], known)
     note = next((sheet.note for sheet in found if sheet.note), "")
     why = f": {note}" if note else ""
     if "garbage" in states:
         raise DocumentError("no_text", f"its fonts don't say which characters their glyphs are (it needs OCR{why})", known)
+    none = f"none of its {len(found)} pages has a text layer"
     if "scan" in states:
-        raise DocumentError("no_text", f"none of its {len(found)} pages has a text layer (a scan needs OCR{why})", known)
-    raise DocumentError(
-        "no_text", f"none of its {len(found)} pages has a text layer: they are blank or hold drawings only", known
-    )
+        raise DocumentError("no_text", f"{none}; {states.count('scan')} hold pictures (a scan needs OCR{why})", known)
+    if "unread" in states:
+        raise DocumentError("no_text", f"{none}, and OCR found no words on {states.count('unread')} with pictures", known)
+    if fields := sum(sheet.fields for sheet in found):
+        raise DocumentError("no_text", f"{none}; {fields} form fields have values (form_fields: true reads them)", known)
+    raise DocumentError("no_text", f"{none}: they are blank or hold drawings only", known)
 
 
 def _warning(found: Sequence[Sheet]) -> str:
@@ -106,6 +110,8 @@ def _warning(found: Sequence[Sheet]) -> str:
             parts.append(f"{len(pages)} of {len(found)} pages {words}{note}: {_listed([sheet.number for sheet in pages])}")
     if unknown := sum(sheet.unknown for sheet in found):
         parts.append(f"{unknown} lines left out: their font doesn't say which characters its glyphs are")
+    if fields := sum(sheet.fields for sheet in found if not any(extra.kind == "record" for extra in sheet.extras)):
+        parts.append(f"{fields} values of form fields left out (form_fields: true reads them)")
     return "; ".join(parts)
 
 

@@ -1,8 +1,10 @@
 """Headers, footers and page numbers: what returns at one place of many pages, left out of the running text.
 
 Two pages are not many: there only a number that counts the pages is furniture. A row counts as repeated when its words are the
-same but for numbers, at the same height of at least three pages of which some follow each other (or every other one). Where the
-text between returns just so, the pages are filled-in forms, and only their page numbers are furniture.
+same but for page numbers, at the same height of at least three pages of which some follow each other (or every other one);
+other numbers must return, too: an amount that stands once is text. So is what is set larger than the text and says something
+new (titles are numbered like pages), and what begins with a number and returns nowhere (one footnote a page). Where the text
+between returns just so, the pages are filled-in forms, and only their page numbers are furniture.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ _ZONE = 0.15  # of the height, at the top and at the bottom
 _LENGTH = 200
 _ROMAN = r"(?=[ivxlc])(?:c{0,3})(?:x[cl]|l?x{0,3})(?:i[xv]|v?i{0,3})"
 _NUMBER = re.compile(rf"\d+|\b{_ROMAN}\b", re.IGNORECASE)
+_LARGE, _HUGE = 1.2, 2.0  # times the size of most text: a title, a number that is one
 _PAGE_NUMBER = re.compile(
     rf"(?:\W*(?:page|seite|página|pagina|pág\.?|p\.|стр\.?|第)?\W*(\d{{1,4}}|{_ROMAN})\W*(?:页|頁)?\W*)"
     r"(?:(?:of|von|de|di|sur|из|/)\W*\d{1,4}\W*)?",
     re.IGNORECASE,
 )
 _OF = re.compile(r"\W*(?:page|seite|página|pagina)\s*\d+\s*(?:(?:of|von|de|di|sur|/)\s*\d+)?\W*", re.IGNORECASE)
+_BEFORE = re.compile(r"(?:\b(?:page|seite|página|pagina|pág|pag|pp?|slide|folie|sheet|blatt|стр)|第)[\s.:]*$")
+_BEHIND = re.compile(r"\s*(?:(?:of|von|de|di|sur|из|/)\s*\d+(?!\s*[\d/])|页|頁)")
 _ROMANS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _LEVELS = 5  # rows of a header or footer
 _LOOKED_AT = 50  # pages, to tell whether they are forms
@@ -41,7 +46,7 @@ class _Place(NamedTuple):
 
 def without_furniture(sheets: Sequence[Sheet]) -> tuple[list[Sheet], dict[str, str]]:
     """The sheets without it, and `header` and `footer` for the metadata."""
-    places = [place for at, sheet in enumerate(sheets) for place in _places(at, sheet)]
+    places = _told([place for at, sheet in enumerate(sheets) for place in _places(at, sheet)], sheets)
     drop = _numbers(places) | _counted(places)
     if not _forms(sheets[:_LOOKED_AT], {id(place.row) for place in places}):
         drop |= _repeated(places, len(sheets)) | _running(places)
@@ -58,6 +63,21 @@ def without_furniture(sheets: Sequence[Sheet]) -> tuple[list[Sheet], dict[str, s
         for sheet in sheets
     ]
     return kept, {key: found for key, texts in said.items() if (found := _summary(texts))}
+
+
+def _told(places: Sequence[_Place], sheets: Sequence[Sheet]) -> list[_Place]:
+    """Without titles: rows at the top that are set larger than most text, unless they say the same on three pages."""
+    sizes = Counter[float]()
+    for row in (part for sheet in sheets for leaf in sheet.leaves for part in leaf if isinstance(part, Row)):
+        sizes[row.size] += len(row.text)
+    most = sizes.most_common(1)[0][0] if sizes else 0.0
+    said = Counter(text for text, _ in {(place.row.text, place.sheet) for place in places})
+
+    def title(place: _Place) -> bool:
+        large = place.row.size >= most * (_LARGE if place.value is None else _HUGE)
+        return place.zone == "top" and large and said[place.row.text] < 3
+
+    return [place for place in places if not title(place)]
 
 
 def _forms(sheets: Sequence[Sheet], outside: set[int]) -> bool:
@@ -148,7 +168,10 @@ def _numbers(places: Sequence[_Place]) -> set[int]:
 
 
 def _running(places: Sequence[_Place]) -> set[int]:
-    """Rows that begin or end with the page's number, whatever else they say: the running titles of chapters."""
+    """Rows that end with the page's number, whatever else they say: the running titles of chapters.
+
+    Rows that begin with it do so too where they return, or others of their height end with it.
+    """
     offsets: dict[tuple[str, int], list[_Place]] = defaultdict(list)
     for place in places:
         numbers = re.findall(r"\d+", place.row.text)
@@ -157,15 +180,28 @@ def _running(places: Sequence[_Place]) -> set[int]:
             for number in shown:
                 offsets[place.zone, number - place.sheet].append(place)
     found = set()
-    for group in offsets.values():
+    for (_, offset), group in offsets.items():
         for level in _levels(group):
             if len({place.sheet for place in level}) >= 3:
-                found |= {id(place.row) for place in level}
+                last = sum(_bare(place.row.text).endswith(str(place.sheet + offset)) for place in level)
+                found |= {id(place.row) for place in level} if last >= 3 else _returning(level)
     return found
 
 
+def _returning(level: Sequence[_Place]) -> set[int]:
+    """The rows whose words and numbers return on another page."""
+    keys: dict[str, list[_Place]] = defaultdict(list)
+    for place in level:
+        keys[place.key].append(place)
+    return {row for group in keys.values() if len(group) > 1 for row in _again(group)}
+
+
+def _bare(text: str) -> str:
+    return text.strip(" .-–—|·[]()")
+
+
 def _at_end(text: str, number: str) -> bool:
-    bare = text.strip(" .-–—|·[]()")
+    bare = _bare(text)
     return bare.startswith(number) or bare.endswith(number)
 
 
@@ -175,7 +211,7 @@ def _counted(places: Sequence[_Place]) -> set[int]:
 
 
 def _repeated(places: Sequence[_Place], pages: int) -> set[int]:
-    """Rows with the same words at the same height of three pages or more."""
+    """Rows with the same words at the same height of three pages or more, whose numbers return as well."""
     groups: dict[tuple[str, str, int], list[_Place]] = defaultdict(list)
     for place in places:
         if any(c.isalpha() for c in place.key):
@@ -186,8 +222,39 @@ def _repeated(places: Sequence[_Place], pages: int) -> set[int]:
             at = sorted({place.sheet for place in level})
             near = sum(b - a <= 2 for a, b in pairwise(at))
             if len(at) >= 3 and near >= 2 and (near >= len(at) * 0.4 or len(at) > pages * 0.2):
-                found |= {id(place.row) for place in level}
+                found |= _again(level)
     return found
+
+
+def _again(level: Sequence[_Place]) -> set[int]:
+    """The rows whose numbers, three of four at least, count the pages (as on two others) or are the same on another page."""
+    numbers = {id(place.row): _shown(place) for place in level}
+    same = Counter((at, number) for shown in numbers.values() for at, (number, _) in enumerate(shown))
+    ahead = Counter((at, offset) for shown in numbers.values() for at, (_, offset) in enumerate(shown))
+    found = set()
+    for row, shown in numbers.items():
+        counting = [offset is not None and ahead[at, offset] >= 3 for at, (_, offset) in enumerate(shown)]
+        known = sum(
+            counts or same[at, number] >= 2 for at, (counts, (number, _)) in enumerate(zip(counting, shown, strict=True))
+        )
+        if known >= 0.75 * len(shown):
+            found.add(row)
+    return found
+
+
+def _shown(place: _Place) -> list[tuple[int, int | None]]:
+    """Each number of the row, and how far it is ahead of the page's place where it can count pages: a day of a month can't.
+
+    Those of a text at the side say nothing.
+    """
+    text = _bare(place.row.text.casefold())
+    shown: list[tuple[int, int | None]] = []
+    for found in _NUMBER.finditer(text) if place.zone != "side" else ():
+        number = int(found.group()) if found.group().isdecimal() else _value(found.group()) or 0
+        at_end = found.start() == 0 or found.end() == len(text)
+        counts = at_end or _BEFORE.search(text[: found.start()]) or _BEHIND.match(text[found.end() :])
+        shown.append((number, number - place.sheet if counts else None))
+    return shown
 
 
 def _levels(group: Sequence[_Place]) -> Iterator[list[_Place]]:

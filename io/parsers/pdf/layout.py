@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
+from chunkmill.io.parsers.pdf.numbering import without_line_numbers
+from chunkmill.io.parsers.pdf.rows import grouped, row_of
 from chunkmill.io.parsers.pdf.scripts import is_rtl
 from chunkmill.io.parsers.pdf.shapes import Box, Leaf, Line, Raw, Row, Table
 from chunkmill.io.parsers.pdf.tables import Cells, aligned, ruled, within
@@ -24,8 +26,8 @@ _TABLE_ROWS = 25
 _LEADERS = re.compile(r"(?:\.\s?){5,}")
 
 
-def arranged(raw: Raw, words: Callable[[], list[Line]]) -> tuple[float, float, list[Leaf]]:
-    """Width, height (as the text of the page runs) and leaves in reading order."""
+def arranged(raw: Raw, number: int, words: Callable[[], list[Line]]) -> tuple[float, float, list[Leaf]]:
+    """Width, height (as the text of the page runs) and leaves in reading order. `number` is the page's, from 1."""
     turns = Counter[int]()
     for line in raw.lines:
         turns[line.angle] += len(line.text)
@@ -38,9 +40,9 @@ def arranged(raw: Raw, words: Callable[[], list[Line]]) -> tuple[float, float, l
                 width, height = height, width
             rules = [_turned(rule, angle, raw) for rule in raw.rules] if angle % 90 == 0 else []
             turned_words = lambda angle=angle: [_upright(w, raw) for w in words() if w.angle == angle]  # noqa: E731  # worked out where it is wanted
-            leaves += _laid(lines, rules, (0, 0, width, height), turned_words)
+            leaves += _laid(lines, rules, (0, 0, width, height), number, turned_words)
         else:
-            leaves += [[_as_turned(part) for part in leaf] for leaf in _laid(lines, [], (0, 0, width, height), list)]
+            leaves += [[_as_turned(part) for part in leaf] for leaf in _laid(lines, [], (0, 0, width, height), number, list)]
     return width, height, leaves
 
 
@@ -73,8 +75,8 @@ def _turned(box: Box, angle: int, raw: Raw) -> Box:
     return x - length / 2, y - tall / 2, x + length / 2, y + tall / 2
 
 
-def _laid(lines: list[Line], rules: Sequence[Box], page: Box, words: Callable[[], list[Line]]) -> list[Leaf]:
-    lines = _without_line_numbers(_once(lines))
+def _laid(lines: list[Line], rules: Sequence[Box], page: Box, number: int, words: Callable[[], list[Line]]) -> list[Leaf]:
+    lines = without_line_numbers(_once(lines), rules, number)
     tables = ruled(lines, rules, page, words) if rules else []
     across = [Line("", rule, _RULE) for rule in rules if rule[3] - rule[1] < 3 and rule[2] - rule[0] > 80]
     if not tables:
@@ -118,25 +120,6 @@ def _with_tables(group: Sequence[Line], tables: Sequence[Table]) -> Iterator[Lea
         rest = [line for line in rest if (line.box[1] + line.box[3]) / 2 >= place.box[1]]
     if leaf := _leaf(rest):
         yield leaf
-
-
-def _without_line_numbers(lines: list[Line]) -> list[Line]:
-    """Without the numbers that transcripts and drafts print beside every line, or every fifth."""
-    sides: dict[tuple[int, int], list[Line]] = {}
-    for line in lines:
-        if line.text.strip().isdigit() and len(line.text) <= 5:
-            sides.setdefault((0, round(line.box[0] / 4)), []).append(line)
-            sides.setdefault((2, round(line.box[2] / 4)), []).append(line)
-    drop: set[int] = set()
-    ends = [min(line.box[0] for line in lines), max(line.box[2] for line in lines)] if lines else [0.0, 0.0]
-    for found in sides.values():
-        found.sort(key=lambda line: line.box[1])
-        steps = Counter(int(b.text) - int(a.text) for a, b in pairwise(found))
-        step, often = steps.most_common(1)[0] if steps else (0, 0)
-        at_side = found[0].box[0] - ends[0] < 30 or ends[1] - found[0].box[2] < 30
-        if step in (1, 5) and often >= 7 and often >= len(found) * 0.8 and at_side and len(found) < len(lines) * 0.6:
-            drop |= {id(line) for line in found}
-    return [line for line in lines if id(line) not in drop] if drop else lines
 
 
 def _ordered(lines: list[Line], depth: int) -> Iterator[list[Line]]:
@@ -213,7 +196,7 @@ def _typed(lines: Sequence[Line]) -> bool:
 
 def _prose(lines: Sequence[Line], columns: int) -> bool:
     """Whether lines beside a gutter are those of a column: they fill it, and they are no short cells."""
-    rows = _grouped(lines)
+    rows = grouped(lines)
     if len(rows) < 3:
         return False
     x0, x1 = min(line.box[0] for line in lines), max(line.box[2] for line in lines)
@@ -229,32 +212,10 @@ def _prose(lines: Sequence[Line], columns: int) -> bool:
     return characters >= 14 and wide >= (x1 - x0) * 0.5 and (unbroken or pieces_long)
 
 
-def _grouped(lines: Iterable[Line]) -> list[list[Line]]:
-    """Lines that stand side by side, from top to bottom; in each, from left to right."""
-    rows: list[list[Line]] = []
-    top = bottom = 0.0
-    for line in sorted(lines, key=lambda item: (item.box[1] + item.box[3]) / 2):
-        x0, y0, x1, y1 = line.box
-        overlap = min(bottom, y1) - max(top, y0)
-        beside = rows and overlap > 0.5 * min(bottom - top, y1 - y0)
-        if beside and not any(
-            min(x1, o.box[2]) - max(x0, o.box[0]) > 0.3 * min(x1 - x0, o.box[2] - o.box[0]) for o in rows[-1]
-        ):
-            rows[-1].append(line)
-            if line.size >= 0.85 * max(o.size for o in rows[-1]):
-                top, bottom = min(top, y0), max(bottom, y1)
-        else:
-            rows.append([line])
-            top, bottom = y0, y1
-    for row in rows:
-        row.sort(key=lambda item: item.box[0])
-    return rows
-
-
 def _leaf(lines: Sequence[Line]) -> Leaf:
     """Rows and aligned tables of a column."""
-    groups = _grouped(line for line in lines if line.text)
-    rows = [_row(group) for group in groups]
+    groups = _blocks(grouped(line for line in lines if line.text), lines)
+    rows = [row_of(group) for group in groups]
     if sum(len(group) > 1 for group in groups) < 3:
         return [row for row in rows if row.text.strip()]
     cells = [_cells(group, row) for group, row in zip(groups, rows, strict=True)]
@@ -267,6 +228,39 @@ def _leaf(lines: Sequence[Line]) -> Leaf:
         leaf.append(table)
         at = end
     return leaf + [row for row in rows[at:] if row.text.strip()]
+
+
+def _blocks(groups: Sequence[list[Line]], lines: Sequence[Line]) -> list[list[Line]]:
+    """The rows, but blocks that stand side by side (two addresses) one after the other.
+
+    They begin at two places far from each other, and the file holds the one before the other: in tables it holds rows.
+    """
+    order = {id(line): at for at, line in enumerate(lines)}
+    found: list[list[Line]] = []
+    at = 0
+    while at < len(groups):
+        end = _beside_each_other(groups, at)
+        left, right = [group[0] for group in groups[at:end]], [group[-1] for group in groups[at:end]]
+        if end - at >= 3 and max(order[id(line)] for line in left) < min(order[id(line)] for line in right):
+            found += [[line] for line in [*left, *right]]
+            at = end
+        else:
+            found.append(groups[at])
+            at += 1
+    return found
+
+
+def _beside_each_other(groups: Sequence[list[Line]], start: int) -> int:
+    """Behind the last of the rows from here on that have two lines each, far apart, below those of the first and near them."""
+    end = start
+    while end < len(groups) and len(groups[end]) == 2:
+        left, right = groups[end]
+        far = right.box[0] - left.box[2] > 6 * left.size and not right.text.strip(" .,%€$£-–").isdecimal()
+        even = all(abs(a.box[0] - b.box[0]) < 2 for a, b in zip(groups[start], groups[end], strict=True))
+        if not far or not even or (end > start and left.box[1] - groups[end - 1][0].box[3] > 0.8 * left.size):
+            break
+        end += 1
+    return end
 
 
 def _numeric(table: Table) -> bool:
@@ -291,29 +285,3 @@ def _beside(a: str, b: str, gap: float, size: float) -> str:
     if is_rtl(a + b):
         a, b = b, a
     return " ".join((a + b if close else f"{a} {b}").split())
-
-
-def _row(group: Sequence[Line]) -> Row:
-    """Lines side by side as one row; in code, with as many spaces as there is room for."""
-    box = (
-        min(line.box[0] for line in group),
-        min(line.box[1] for line in group),
-        max(line.box[2] for line in group),
-        max(line.box[3] for line in group),
-    )
-    inked = [line for line in group if line.text.strip()] or list(group)
-    longest = max(inked, key=lambda line: len(line.text))
-    mono = all(line.mono for line in inked)
-    order = list(group)
-    if len(order) > 1 and is_rtl("".join(line.text for line in order)):
-        order.reverse()
-    text = order[0].text
-    for before, line in pairwise(order):
-        gap = max(line.box[0] - before.box[2], before.box[0] - line.box[2])
-        if mono:
-            text += " " * max(0, round(gap / (line.size * 0.6))) + line.text
-        else:
-            close = gap < line.size * 0.12 or text.endswith(" ") or line.text.startswith(" ")
-            text += line.text if close else f" {line.text}"
-    looks = (all(getattr(line, look) for line in inked) for look in ("bold", "italic", "hidden"))
-    return Row(text.rstrip(), box, longest.size, mono, *looks)

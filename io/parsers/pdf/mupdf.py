@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import zlib
@@ -60,7 +61,9 @@ class Mupdf:
         if self._loaded[0] != number:
             self._loaded = (-1, None)
             try:
-                self._loaded = (number, self._pdf[number])
+                page = self._pdf[number]
+                _hide_fields(page)
+                self._loaded = (number, page)
             except _BROKEN as error:
                 raise Damaged(str(error)) from error
         return self._loaded[1]
@@ -81,7 +84,7 @@ class Mupdf:
             rules = [block["bbox"] for block in found["blocks"] if block["type"] == 3]
         except _BROKEN as error:
             raise Damaged(str(error)) from error
-        return Raw(found["width"], found["height"], lines, rules)
+        return Raw(found["width"], found["height"], lines, rules, len(_fields(page)))
 
     def words(self, number: int) -> list[Line]:
         """The page's words."""
@@ -117,7 +120,7 @@ class Mupdf:
             for note in page.annots() if annotations else ():
                 if text := _comment(page, note):
                     extras.append(Extra("notes", (text,)))
-            fields = [line for widget in page.widgets() if (line := _field(widget))] if form_fields else []
+            fields = _fields(page) if form_fields else []
         except _BROKEN:
             return extras
         return [*extras, Extra("record", tuple(fields))] if fields else extras
@@ -165,6 +168,24 @@ class Mupdf:
         streams = [_stream(self._pdf, xref) for xref in page.get_contents()]
         drawn = sum(len(_DRAWN.findall(stream)) for stream in streams)
         return drawn < _MOST_RULES and sum(map(len, streams)) < _STREAM
+
+
+def _hide_fields(page: Any) -> None:
+    """Take the values of form fields out of what the page shows: MuPDF would give them as text, before their labels."""
+    with contextlib.suppress(*_BROKEN):  # a broken field costs no page
+        field = _mupdf.mupdf.pdf_first_widget(page._pdf_page())
+        while field.m_internal:
+            _mupdf.mupdf.pdf_set_annot_flags(field, _mupdf.mupdf.pdf_annot_flags(field) | _mupdf.PDF_ANNOT_IS_HIDDEN)
+            field = _mupdf.mupdf.pdf_next_widget(field)
+
+
+def _fields(page: Any) -> list[str]:
+    """`name: value` of each form field that has both, up to one that is broken."""
+    found = []
+    with contextlib.suppress(*_BROKEN):
+        for widget in page.widgets():
+            found.append(_field(widget))
+    return [line for line in found if line]
 
 
 def _lines(block: Mapping[str, Any]) -> Iterator[Line]:

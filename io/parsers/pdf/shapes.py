@@ -61,19 +61,23 @@ class Extra(NamedTuple):
 
 
 class Raw(NamedTuple):
-    """A page as an engine gives it: lines in the file's order, boxes of drawn rules and rectangles, boxes of images."""
+    """A page as an engine gives it: lines in the file's order, boxes of drawn rules and rectangles.
+
+    `fields` are form fields with a value, which is not among the lines.
+    """
 
     width: float
     height: float
     lines: list[Line]
     rules: list[Box]
+    fields: int = 0
 
 
 class Sheet(NamedTuple):
     """A page laid out: columns of rows and tables in reading order.
 
-    `state` is "" for text that can be used, else `damaged`, `empty`, `scan`, `garbage` (no character is known), `doubtful` (the
-    letters make no words) or `ocr`.
+    `state` is "" for text that can be used, else `damaged`, `empty`, `scan`, `unread` (by OCR, which found no words), `garbage`
+    (no character is known), `doubtful` (the letters make no words) or `ocr`.
     """
 
     number: int
@@ -83,6 +87,7 @@ class Sheet(NamedTuple):
     state: str = ""
     hidden: int = 0
     note: str = ""
+    fields: int = 0
     extras: tuple[Extra, ...] = ()
     pictures: tuple[Picture, ...] = ()
     unknown: int = 0  # lines left out because no character of theirs is known

@@ -81,23 +81,27 @@ def _sheet(pdf: Engine, number: int, options: Options) -> Sheet:
         raw = pdf.page(number)
     except Damaged as error:
         return Sheet(number + 1, 0, 0, [], "damaged", note=str(error)[:200])
-    raw, hidden = _visible(raw)
+    raw, hidden = _visible(pdf, number, raw)
     state, note = _state(pdf, number, raw), ""
     raw, unknown = _known(raw)
     if options.ocr == "force" or (options.ocr == "auto" and state in ("scan", "garbage", "doubtful")):
         read = ocr.read(pdf, number, raw, options.ocr_languages)
-        if isinstance(read, list):
-            return Sheet(number + 1, raw.width, raw.height, read, "ocr" if any(read) else "empty", hidden)
-        note = read
-    width, height, leaves = arranged(raw, lambda: pdf.words(number)) if raw.lines else (raw.width, raw.height, [])
-    return Sheet(number + 1, width, height, leaves if state != "garbage" else [], state, hidden, note, unknown=unknown)
+        if isinstance(read, list) and (any(read) or not raw.lines or options.ocr == "force"):
+            return Sheet(number + 1, raw.width, raw.height, read, "ocr" if any(read) else "unread", hidden)
+        state, note = (state, read) if isinstance(read, str) else ("" if state == "scan" else state, "OCR found no words")
+    width, height, leaves = arranged(raw, number + 1, lambda: pdf.words(number)) if raw.lines else (raw.width, raw.height, [])
+    leaves = leaves if state != "garbage" else []
+    return Sheet(number + 1, width, height, leaves, state, hidden, note, raw.fields, unknown=unknown)
 
 
-def _visible(raw: Raw) -> tuple[Raw, int]:
-    """Without invisible text among visible, and how many lines that were. Invisible text alone is what OCR put under a scan."""
+def _visible(pdf: Engine, number: int, raw: Raw) -> tuple[Raw, int]:
+    """Without invisible text among visible, and how many lines that were.
+
+    Most of a page's text, or any on a page of pictures, is what OCR put under a scan: that is kept.
+    """
     shown = sum(len(line.text) for line in raw.lines if not line.hidden)
     hidden = sum(len(line.text) for line in raw.lines if line.hidden)
-    if not 0 < hidden < shown:
+    if not 0 < hidden < shown or pdf.covered(number)[0] > 0.5:
         return raw, 0
     kept = [line for line in raw.lines if not line.hidden]
     return raw._replace(lines=kept), len(raw.lines) - len(kept)
@@ -114,7 +118,7 @@ def _state(pdf: Engine, number: int, raw: Raw) -> str:
     letters = sum(c.isalnum() for c in text[: 20 * _FEW])
     if letters < _FEW:
         share, _ = pdf.covered(number)
-        if share > 0.25 or (not letters and len(raw.rules) > _OUTLINES):
+        if share > 0.25 or (not letters and (share > 0 or len(raw.rules) > _OUTLINES)):
             return "scan" if letters < 4 or share > 0.5 else ""
         if not text.strip():
             return "empty"

@@ -15,6 +15,7 @@ from chunkmill.io.parsers.pdf.shapes import Box, Line, Table
 _THIN = 3.2  # points: a rule; anything thicker is an area
 _NEAR = 3.0  # points: rules that meet
 _MOST_RULES = 1500  # a page with more is a drawing
+_CAPTION = re.compile(r"(?:table|tabelle|tableau|tabla|tabella|таблица|表)\s*\d", re.IGNORECASE)
 _NUMBER = re.compile(r"[\s$€£¥%().,+\-–−\d*/:]+|-|–|n/?a|yes|no", re.IGNORECASE)
 
 
@@ -33,11 +34,20 @@ def ruled(lines: Sequence[Line], rules: Sequence[Box], page: Box, words: Callabl
         box = (grid.xs[0], grid.ys[0], grid.xs[-1], grid.ys[-1])
         inside = [line for line in lines if within(line.box, box)]
         if any(_crosses(line.box, grid) for line in inside):
-            inside = [word for word in words() if within(word.box, box)] or inside
+            inside = _words_of(inside, words()) or inside
         rows = _as_read(_filled(grid, inside))
         if _sensible(rows):
             tables.append(Table(box, rows))
     return tables
+
+
+def _words_of(lines: Sequence[Line], words: Sequence[Line]) -> list[Line]:
+    """The words of these lines, wherever the table ends, and of no others: some were left out for good reason."""
+    at: dict[int, list[Line]] = {}
+    for line in lines:
+        for y in range(int(line.box[1]) - 1, int(line.box[3]) + 2):
+            at.setdefault(y, []).append(line)
+    return [w for w in words if any(within(w.box, line.box) for line in at.get(int((w.box[1] + w.box[3]) / 2), ()))]
 
 
 def _with_labels(grid: _Grid, lines: Sequence[Line]) -> _Grid:
@@ -268,9 +278,23 @@ def aligned(rows: Sequence[Cells]) -> list[tuple[int, int, Table]]:
         end = _stretch(rows, at)
         table = _aligned(rows[at:end]) if end - at >= 3 else None
         if table:
-            found.append((at, end, table))
+            parts = [(a, b, _aligned(rows[a:b]) if b - a >= 3 else None) for a, b in _parts(rows, at, end)]
+            whole = [(at, end, table)]
+            found += [(a, b, part) for a, b, part in parts if part] if all(part for _, _, part in parts) else whole
         at = max(end, at + 1)
     return found
+
+
+def _parts(rows: Sequence[Cells], start: int, end: int) -> list[tuple[int, int]]:
+    """The stretch, cut where sentences stand in it."""
+    parts, last = list[tuple[int, int]](), start
+    for at in range(start, end):
+        if len(rows[at].cells) == 1 and at > start and _sentence(rows[at], rows[last]):
+            parts.append((start, at))
+            start = at + 1
+        elif len(rows[at].cells) > 1:
+            last = at
+    return [*parts, (start, end)]
 
 
 def _stretch(rows: Sequence[Cells], start: int) -> int:
@@ -284,7 +308,25 @@ def _stretch(rows: Sequence[Cells], start: int) -> int:
         elif at - end >= 2:
             break
         at += 1
+    last = rows[end - 1]
+    while end < len(rows) and _rest(rows[end], rows[end - 1], last):
+        end += 1
     return end
+
+
+def _rest(row: Cells, before: Cells, last: Cells) -> bool:
+    """Whether a row goes on with one of the later cells of a table's last row."""
+    begins = [x0 for x0, _, _ in last.cells[1:]]
+    near = row.box[1] - before.box[3] < 0.5 * row.size
+    return near and len(row.cells) == 1 and any(abs(row.cells[0][0] - x0) < 3 for x0 in begins)
+
+
+def _sentence(row: Cells, above: Cells) -> bool:
+    """Whether a row of one cell is a sentence or a caption: it begins before the table's row above, or runs below two cells."""
+    x0, x1, text = row.cells[0]
+    below = sum(min(x1, b) - max(x0, a) > 0.5 * (b - a) for a, b, _ in above.cells)
+    outside = below > 1 or x0 < above.cells[0][0] - row.size
+    return outside and len(text) >= 20 and (_CAPTION.match(text) is not None or text[-1:] in ".:!?")
 
 
 def _aligned(rows: Sequence[Cells]) -> Table | None:

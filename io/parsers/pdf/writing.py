@@ -22,6 +22,7 @@ from chunkmill.io.parsers.text import Canonical
 
 _BULLET = re.compile(r"[•◦▪‣●○■□➢➤✓❖⁃∙·–—*-]\s*(?![-–—*·.\s])|[•◦▪‣●○■□➢➤❖]$")
 _NUMBERED = re.compile(r"(?:\(?(\d{1,3}|[a-z]|[ivx]{1,5})[.)]|\([A-Z]\)|\[\d{1,3}\])\s+\S")
+_LONE = re.compile(r"\(?\d{1,3}[.)]?\s+\S")  # the number of a clause, and its text
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _CAPTION = re.compile(
     r"(?:fig(?:ure|\.)?|abb(?:ildung|\.)?|figura|figuur|рис(?:унок|\.)|图|圖|図|exhibit|chart|diagram)\s*\d", re.IGNORECASE
@@ -30,6 +31,8 @@ _TABLE_CAPTION = re.compile(r"(?:table|tabelle|tableau|tabla|tabella|табли�
 _ENDED = re.compile(r"[.!?:;…。！？؟۔][\"'”’»)\]]*\s*(?:\[?\d{1,3}\]?)?$")
 _LEADERS = re.compile(r"\s*(?:\.\s?){5,}\s*|\s*(?:·\s?){5,}\s*|\s*…{2,}\s*")
 _CARRIED = 30  # rows that may go to the page on which their paragraph began
+_ADDRESS = re.compile(r"(?:://|www\.|@)\S*$")
+_OPEN = re.compile(r"\d[-‐–/]$|[^\W\d_]{2}[-‐]$")  # 1914-, COVID-: a number goes on
 _HYPHENS = ("-", "\xad", "‐")
 
 
@@ -220,7 +223,9 @@ def _indented(run: Sequence[Row], row: Row, following: Row | None, size: float) 
         return False
     indent = row.box[0] - run[-1].box[0]
     if 0.7 * size < indent < 6 * size:
-        hangs = len(run) == 1 and following is not None and abs(following.box[0] - row.box[0]) < 0.4 * size
+        aligned = following is not None and abs(following.box[0] - row.box[0]) < 0.4 * size
+        goes_on = _LONE.match(run[0].text) and (row.text[:1].islower() or not _ENDED.search(run[-1].text))
+        hangs = len(run) == 1 and (aligned or goes_on)
         return not hangs and (len(run) > 1 or following is None or following.box[0] < row.box[0] - 0.4 * size)
     hung = len(run) > 1 and run[1].box[0] - run[0].box[0] > 0.7 * size
     return hung and abs(row.box[0] - run[0].box[0]) < 0.4 * size and row.box[0] < run[-1].box[0] - 0.7 * size
@@ -367,10 +372,10 @@ def joined(rows: Sequence[str], words: Mapping[str, int]) -> str:
         if not last:
             parts.append(line)
         elif last.endswith(_HYPHENS) and len(last) > 1 and last[-2].isalpha() and line[:1].isalpha():
-            kept = _keeps_hyphen(last, line, words)
+            kept = _ADDRESS.search(last) is not None or _keeps_hyphen(last, line, words)
             parts[-1] = last if kept else last[:-1]
             parts.append(line)
-        elif CJK.match(last[-1:]) and CJK.match(line[:1]):
+        elif (_OPEN.search(last) and line[:1].isdigit()) or (CJK.match(last[-1:]) and CJK.match(line[:1])):
             parts.append(line)
         else:
             parts += [" ", line]
@@ -392,7 +397,10 @@ def _keeps_hyphen(last: str, line: str, words: Mapping[str, int]) -> bool:
     if a == "self":
         return True
     if "-" in a or "-" in b:
+        compound = "-" in a
         a, b = a.rpartition("-")[2], b.partition("-")[0]
+        if compound and len(a) <= 3 and words.get(a, 0) and not words.get(a + b, 0):
+            return True  # state-of-the-art
     if a.endswith("ed") and len(a) > 4 and words.get(b, 0) > 1 and len(b) > 3:
         return True  # mixed-mode: no word goes on after a participle
     return words.get(a, 0) > 1 and words.get(b, 0) > 1 and len(a) > 2 and len(b) > 2  # words of their own, besides this place
