@@ -4,9 +4,9 @@
     python benchmarks/scale.py --only rows --documents 1000000
 
 `rows`: a tenth of the documents, then all of them, as records of JSON Lines, 1 KB each. `files`: 100,000 files in one folder.
-`loop`: 200 MB of text in files through one process that calls the stages' functions one after another, and through the job on
-one CPU. Memory is resident memory without what is shared, looked at twice a second, of the command and of its largest
-worker; the object store is told apart.
+`loop`: 200 MB of text in files through one process that calls the job's functions one after another, and through the job on
+one CPU, with Ray started: seconds of the clock, and of all CPUs together. Memory is resident memory without what is shared,
+looked at twice a second, of the command and of its largest worker; the object store is told apart.
 """
 
 from __future__ import annotations
@@ -43,9 +43,14 @@ def run(root: Path, out: Path) -> tuple[float, Peak, dict[str, Any]]:
 
 
 def text(number: int, characters: int = 1_000) -> str:
-    rng = np.random.default_rng(number)
-    words = WORDS.split()
-    return f"Entry {number}. " + " ".join(words[i] for i in rng.integers(0, len(words), characters // 6).tolist())
+    """Prose of about so many characters: paragraphs of two to seven sentences of six to twenty-three words."""
+    rng, words = np.random.default_rng(number), WORDS.split()
+    said, size = [f"Entry {number}."], 0
+    while size < characters:
+        lengths = rng.integers(6, 24, rng.integers(2, 8)).tolist()
+        said.append(" ".join(" ".join(words[i] for i in rng.integers(0, len(words), n)).capitalize() + "." for n in lengths))
+        size += len(said[-1])
+    return "\n\n".join(said)[:characters]
 
 
 def records(root: Path, documents: int) -> None:
@@ -94,45 +99,70 @@ def folder(scratch: Path, documents: int) -> None:
 
 
 def loop(scratch: Path, documents: int) -> None:
-    """The stages called one after another in this process, and the job on one CPU."""
-    files(root := scratch / "loop", 2_000, documents // 10)
-    began = time.perf_counter()
-    chunks = plain_loop(root, scratch / "out-loop")
-    print(f"a plain loop: {time.perf_counter() - began:.1f} s, {chunks:,} chunks", flush=True)
-    for name, isolate in {"the job": True, "the job, `isolate: false`": False}.items():
-        job = {"input": str(root), "output": str(scratch / f"out-{isolate}"), "embed": None}
-        said = job_alone(job | {"run": {"cpus": 1, "isolate": isolate}})
-        print(f"{name}: {said['seconds']:.1f} s, {said['chunks']:,} chunks", flush=True)
+    """The job's functions called one after another in this process, and the job on one CPU; a tenth of the files, then all."""
+    names = {"the job": True, "the job, `isolate: false`": False}
+    took: dict[str, list[float]] = {name: [] for name in ("a plain loop", *names)}
+    for number in (200, 2_000):
+        files(root := scratch / f"loop{number}", number, documents // 10)
+        seconds, cpu_s, chunks = plain_loop(root, scratch / f"out-loop{number}")
+        print(f"a plain loop: {seconds:.1f} s, {cpu_s:.1f} s of CPU, {chunks:,} chunks", flush=True)
+        took["a plain loop"].append(cpu_s)
+        for name, isolate in names.items():
+            job = {"input": str(root), "output": str(scratch / f"out-{number}{isolate}"), "embed": None}
+            said, cpu_s = job_alone(job | {"run": {"cpus": 1, "isolate": isolate}})
+            print(
+                f"{name}: {said['seconds']:.1f} s, {cpu_s:.1f} s of CPU, {said['chunks']:,} chunks; {said['stages']}",
+                flush=True,
+            )
+            took[name].append(cpu_s)
+    (few, many), *jobs = took.values()
+    for name, (tenth, whole) in zip(names, jobs, strict=True):
+        share = (whole - tenth) / (many - few)
+        print(
+            f"{name}: {tenth - few * share:.1f} s of CPU whatever there is, and then {share:.2f} times the loop's", flush=True
+        )
 
 
-def job_alone(job: Mapping[str, Any]) -> dict[str, Any]:
-    """What a job says that finds Ray started, with a worker that is ready."""
+def job_alone(job: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
+    """What a job says that finds Ray started, with a worker that is ready; and the CPU seconds of all processes meanwhile."""
     code = (
         "import json, sys, ray; from chunkmill.jobs import cluster, config, pipeline, progress, stages\n"
-        "cluster.connect(1); ray.get(ray.remote(lambda: 0).remote())\n"
-        "print(json.dumps(progress.as_json(pipeline.run(config.load(json.loads(sys.argv[1]))))))\n"
+        "cluster.connect(1); ray.get(ray.remote(lambda: 0).remote()); print('ready', flush=True); input()\n"
+        "print(json.dumps(progress.as_json(pipeline.run(config.load(json.loads(sys.argv[1]))))), flush=True); input()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(job)], capture_output=True, text=True, check=True)
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return said
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    equal = os.environ | {"RAY_worker_niceness": "0"}  # Ray's workers yield to whatever else the machine does; the loop doesn't
+    with subprocess.Popen([sys.executable, "-c", code, json.dumps(job)], env=equal, **pipes) as process:
+        next(line for line in process.stdout if line == "ready\n")
+        before = cpu_seconds(process.pid)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        said: dict[str, Any] = json.loads(process.stdout.readline())
+        spent = cpu_seconds(process.pid) - before
+        process.communicate("\n")
+    return said, spent
 
 
-def plain_loop(root: Path, out: Path) -> int:
-    """The chunks that the stages' functions write when a loop calls them."""
-    from chunkmill.io import parquet
-    from chunkmill.jobs import config, documents
+def cpu_seconds(pid: int) -> float:
+    """Of a process and its descendants, those that have ended among them."""
+    command = psutil.Process(pid)
+    return sum(sum(process.cpu_times()[:4]) for process in [command, *command.children(recursive=True)])
+
+
+def plain_loop(root: Path, out: Path) -> tuple[float, float, int]:
+    """What it takes to write and commit chunks when a loop calls the job's functions: seconds, those of CPU, the chunks."""
+    from chunkmill.io import runs
+    from chunkmill.jobs import config, documents, publish, stages
     from chunkmill.jobs import plan as plans
-    from chunkmill.jobs import rows as made
+    from chunkmill.jobs.tally import Tally
 
-    job = config.load({"input": str(root), "output": str(out), "embed": None})
-    todo = plans.plan(job).todo
-    chunks = 0
-    for part in documents.prepared(todo.to_pylist(), job):
-        cut = made.chunk_table(part, job.recipe, "loop")
-        parquet.write(str(out), "chunks", cut, run_id="loop")
-        parquet.write(str(out), "documents", made.document_table(part, job.recipe, "loop", keep_text=True), run_id="loop")
-        chunks += len(cut)
-    return chunks
+    job, tally = config.load({"input": str(root), "output": str(out), "embed": None}), Tally("loop")
+    began, worked = time.perf_counter(), time.process_time()
+    plan = plans.plan(job)
+    written = [stages.write(part, job, "loop", tally) for part in documents.prepared(plan.todo.to_pylist(), job)]
+    entries = [runs.entry(json.loads(row["entry"])) for result in written for row in result.to_pylist()]
+    publish.publish(job, plan, "loop", [file for entry in entries for file in entry.files])
+    return time.perf_counter() - began, time.process_time() - worked, sum(entry.chunks for entry in entries)
 
 
 PARTS = {"rows": rows, "files": folder, "loop": loop}

@@ -349,5 +349,7 @@ def _answer(place: Place, until: float) -> Any:
             return None
         if silent or isinstance(error, NO_CREDENTIALS) or error_code(error) in BAD_CREDENTIALS:
             raise RunError(f"{trouble(error, place)}; what is finished stays finished, run it again") from error
-        gone = error_code(error) in ("NoSuchKey", "NoSuchBucket", "404")
-        raise DocumentError("vanished" if gone else "unreadable", f"{place}: {error}") from error
+        if error_code(error) in ("NoSuchKey", "404"):
+            raise DocumentError("vanished", f"{place} is gone since it was listed") from error
+        gone = error_code(error) == "NoSuchBucket"
+        raise DocumentError("vanished" if gone else "unreadable", str(trouble(error, place))) from error

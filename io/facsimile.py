@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from chunkmill.chunkers.base import Span
 
 Box = tuple[float, float, float, float]  # x0, y0, x1, y1 in points, from the page's top left
@@ -70,12 +73,19 @@ def _facsimile(page: Any, number: int) -> Facsimile:
     width, height = page.rect.width, page.rect.height
     scale = min(WIDEST / width, TALLEST / height)
     pixels = page.get_pixmap(matrix=mupdf.Matrix(scale, scale), alpha=False)
+    if _is_grey(np.frombuffer(pixels.samples_mv, np.uint8).reshape(-1, pixels.n)):
+        pixels = mupdf.Pixmap(mupdf.csGRAY, pixels)  # half the time and half the size
     words = [
         word
         for *box, text, _, _, _ in page.get_text("words", flags=mupdf.TEXT_MEDIABOX_CLIP)
         for word in _words(text, tuple(box))
     ]
     return Facsimile(number, width, height, pixels.tobytes("png"), words)
+
+
+def _is_grey(pixels: npt.NDArray[np.uint8]) -> bool:
+    """Whether no pixel has a colour: (pixels, 3)."""
+    return all(np.array_equal(pixels[:, 0], pixels[:, i]) for i in range(1, pixels.shape[1]))
 
 
 def _words(text: str, box: Box) -> Iterator[Word]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from chunkmill.chunkers.errors import RunError
 from chunkmill.io.schema import PARTITIONS, SCHEMAS
-from chunkmill.io.storage import Place, answered, filesystem, locate, new_file
+from chunkmill.io.storage import Place, answered, filesystem, locate, new_file, passed_on
 
 GROUP_BYTES = 32 << 20  # of Arrow data in a row group: what a reader must hold at once
 
@@ -244,4 +244,4 @@ def readable(root: str, table: str) -> Iterator[None]:
         why = "the files of an old version are deleted after the retention"
         raise Conflict(f"{folder(root, table)} can't be read: {error}; {why}") from error
     except OSError as error:
-        raise RunError(f"{folder(root, table)} can't be read: {error}") from error
+        raise passed_on(error, folder(root, table), "can't be read") from error

@@ -14,9 +14,8 @@ from uuid import uuid4
 
 import pyarrow.fs as pafs
 
-from chunkmill.chunkers.errors import RunError
 from chunkmill.io.parquet import Written
-from chunkmill.io.storage import Place, answered, delete, filesystem, locate, new_file
+from chunkmill.io.storage import Place, answered, delete, filesystem, locate, new_file, passed_on
 
 FOLDER = "_runs"
 INTENT = "commit.json"
@@ -175,5 +174,5 @@ def _read(root: str, run_id: str, name: str) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise RunError(f"{_folder(root, run_id).child(name)} can't be read: {error}") from error
+        raise passed_on(error, _folder(root, run_id).child(name), "can't be read") from error
     return found

@@ -16,10 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 from uuid import uuid4
 
-import boto3
 import pyarrow.fs as pafs
 from botocore import exceptions as boto
-from botocore.config import Config
 
 from chunkmill.chunkers.errors import ConfigError, RunError
 
@@ -29,8 +27,8 @@ DELETE_BATCH = 1000  # what one DeleteObjects request may name
 AMAZON = re.compile(r"s3([.-][a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
 PERCENT_CODE = re.compile("%[0-9A-Fa-f]{2}")
 
-S3_ERRORS = (boto.ClientError, boto.BotoCoreError)
-S3Error: TypeAlias = boto.ClientError | boto.BotoCoreError
+S3_ERRORS = (boto.ClientError, boto.BotoCoreError, RecursionError)  # botocore's, where a redirect names no region
+S3Error: TypeAlias = boto.ClientError | boto.BotoCoreError | RecursionError
 NO_CREDENTIALS = (
     boto.NoCredentialsError,
     boto.PartialCredentialsError,
@@ -39,9 +37,19 @@ NO_CREDENTIALS = (
     boto.SSOError,
 )
 WRITING = ", for an output also s3:PutObject and s3:DeleteObject"
+WRITTEN = "can't be written"
 NO_ANSWER = (boto.ConnectionError, boto.HTTPClientError)
-BAD_CREDENTIALS = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
+EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
+BAD_CREDENTIALS = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", *EXPIRED}
 OTHER_REGION = {"PermanentRedirect", "AuthorizationHeaderMalformed", "301", "IllegalLocationConstraintException"}
+DENIED = {"AccessDenied", "AllAccessDisabled", "Forbidden", "403"}
+BUSY = {"InternalError", "InternalFailure", "SlowDown", "ServiceUnavailable", "RequestTimeout", "500", "502", "503", "504"}
+# As pyarrow and deltalake pass a code on: <Code>AccessDenied</Code>, AWS Error ACCESS_DENIED, ExceptionName: ExpiredToken
+PASSED_ON = re.compile(r"<Code>(\w+)</Code>|ExceptionName: (\w+)|AWS Error (?!UNKNOWN)([A-Z_]+)")
+SILENCE = re.compile(r"AWS Error NETWORK_CONNECTION|error sending request|timed out", re.IGNORECASE)
+REDIRECTED = "redirect without LOCATION"  # deltalake's word for another region
+COLOUR = re.compile(r"\x1b\[\d+m")
+NOISE = re.compile(rf"{COLOUR.pattern}|\u21b3|<\?xml.*?</Error>", re.DOTALL)  # what a message has none of on its way to a user
 TRY_CREDENTIALS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where a role gives them"
 
 
@@ -137,38 +145,82 @@ def access(bucket: str) -> Access:
     return Access(keys.access_key, keys.secret_key, keys.token or "", _region(bucket, *settings), endpoint)
 
 
-def trouble(error: S3Error, place: Place) -> ConfigError | RunError:
-    """What S3's refusal means for a user, and what to do; a RunError where trying again later may help."""
-    endpoint = f" at {url}" if (url := _endpoint()) else ""
+def trouble(error: S3Error, place: Place, what: str = "") -> ConfigError | RunError:
+    """What S3's refusal means for a user, and what to do; a RunError where trying again later may help. `what`: what failed."""
     code = error_code(error)
     if isinstance(error, NO_CREDENTIALS):
         return ConfigError(f"no credentials for {place}: {error}; {TRY_CREDENTIALS}")
     if isinstance(error, (boto.ParamValidationError, boto.InvalidRegionError)) or code == "InvalidBucketName":
-        return ConfigError(f"{place} can't be asked for: {error}")
+        return ConfigError(f"{place} can't be asked for: {one_line(error)}")
     if isinstance(error, NO_ANSWER):
-        return ConfigError(f"no answer{endpoint} for {place}: {error}; check AWS_ENDPOINT_URL and the network")
-    if code == "NoSuchBucket":
-        return no_bucket(place)
-    if code in BAD_CREDENTIALS:
-        return ConfigError(f"{place}: the credentials are not accepted{endpoint} ({code}); {TRY_CREDENTIALS}")
-    if code in OTHER_REGION:
-        return ConfigError(f"{place}: the bucket is in another region ({error}); set AWS_REGION")
-    if code in ("AccessDenied", "AllAccessDisabled", "Forbidden", "403"):
-        return ConfigError(
-            f"{place}: access denied{endpoint}; the credentials need s3:ListBucket and s3:GetObject there{WRITING}"
-        )
-    return RunError(f"{place}: {error}")
+        return _silent(place, str(error))
+    return _refused(code, place, what, _region_of(error)) or RunError(f"{_about(place, what)}: {one_line(error)}")
 
 
-def no_bucket(place: Place) -> ConfigError:
-    """The error where S3 knows no such bucket."""
+def passed_on(error: Exception, place: Place, what: str) -> ConfigError | RunError:
+    """The same of an error of pyarrow or deltalake, which pass on what S3 said as a text.
+
+    Only a bucket that isn't there is a ConfigError: the others are met at work too.
+    """
+    said = str(error)
+    if place.bucket and SILENCE.search(said):
+        why = one_line(error).rpartition("error sending request ")[2].rpartition(": ")[2]
+        return RunError(str(_silent(place, why)))
+    code = "".join(filter(None, found.groups())) if (found := PASSED_ON.search(said)) else ""
+    if code.isupper():
+        code = code.title().replace("_", "")
+    known = _refused("PermanentRedirect" if REDIRECTED in said else code, place, what) if place.bucket else None
+    if known and code == "NoSuchBucket":
+        return known
+    return RunError(str(known) if known else f"{_about(place, what)}: {one_line(error)}{f' ({code})' * bool(code)}")
+
+
+def _about(place: Place, what: str) -> str:
+    return f"{place} {what}".rstrip()
+
+
+def _refused(code: str, place: Place, what: str = "", region: str = "") -> ConfigError | RunError | None:
+    """What S3's name for a refusal means; None for one that has no meaning for a user."""
+    about = _about(place, what)
     endpoint = f" at {url}" if (url := _endpoint()) else ""
-    return ConfigError(f"there is no bucket {place.bucket!r}{endpoint}; check its name and AWS_ENDPOINT_URL")
+    if code == "NoSuchBucket":
+        return ConfigError(f"there is no bucket {place.bucket!r}{endpoint}; check its name and AWS_ENDPOINT_URL")
+    if code in EXPIRED:
+        return ConfigError(f"{about}: the credentials have expired ({code}); renew them, or run where a role gives them")
+    if code in BAD_CREDENTIALS:
+        return ConfigError(f"{about}: the credentials are not accepted{endpoint} ({code}); {TRY_CREDENTIALS}")
+    if code in OTHER_REGION:
+        where = f"in the region {region}; set AWS_REGION={region}" if region else "in another region; set AWS_REGION to it"
+        return ConfigError(f"{about}: the bucket is {where} ({code})")
+    if code in DENIED:
+        return ConfigError(
+            f"{about}: access denied{endpoint}; the credentials need s3:ListBucket and s3:GetObject there{WRITING}"
+        )
+    return RunError(f"{about}: S3 is in trouble{endpoint} ({code}); run it again later") if code in BUSY else None
+
+
+def _silent(place: Place, why: str) -> ConfigError:
+    endpoint = f" at {url}" if (url := _endpoint()) else ""
+    return ConfigError(f"no answer{endpoint} for {place}: {why}; check AWS_ENDPOINT_URL and the network")
+
+
+def one_line(error: Exception) -> str:
+    """The message on one line, without terminal colours and mark-up."""
+    return " ".join(NOISE.sub(" ", str(error)).split())
 
 
 def error_code(error: S3Error) -> str:
     """S3's own name for the refusal (`NoSuchKey`), or an empty string if S3 didn't answer."""
+    if isinstance(error, RecursionError):
+        return "PermanentRedirect"
     return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, boto.ClientError) else ""
+
+
+def _region_of(error: S3Error) -> str:
+    """The region of the bucket, if the refusal says it."""
+    answer: Any = getattr(error, "response", {})
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return str(headers.get("x-amz-bucket-region") or answer.get("Error", {}).get("Region") or "")
 
 
 @contextmanager
@@ -202,7 +254,7 @@ def answered(place: Place) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise RunError(f"{place} can't be read: {error}") from error
+        raise passed_on(error, place, "can't be read") from error
 
 
 def writable(location: str) -> None:
@@ -210,7 +262,8 @@ def writable(location: str) -> None:
     place = locate(location)
     try:
         if place.bucket:
-            client().head_bucket(Bucket=place.bucket)
+            # Unlike the answer to a HEAD, this one says what is wrong.
+            client().list_objects_v2(Bucket=place.bucket, Prefix=place.path, MaxKeys=1)
             return
         os.makedirs(place.path, exist_ok=True)
         with tempfile.TemporaryFile(dir=place.path):
@@ -220,7 +273,7 @@ def writable(location: str) -> None:
     except OSError as error:
         raise ConfigError(f"output {location!r} can't be written: {error.strerror}; give a folder that can") from error
     except S3_ERRORS as error:
-        raise ConfigError(str(trouble(error, place))) from error
+        raise trouble(error, place) from error
 
 
 def delete(folder: Place, paths: Sequence[str]) -> None:
@@ -241,13 +294,15 @@ def delete(folder: Place, paths: Sequence[str]) -> None:
 
 
 def _upload(path: str, place: Place) -> None:
+    from boto3.exceptions import S3UploadFailedError
+
     try:
         client().upload_file(path, place.bucket, place.path)
-    except boto3.exceptions.S3UploadFailedError as error:
-        why = trouble(error.__context__, place) if isinstance(error.__context__, S3_ERRORS) else error
-        raise RunError(f"{place} can't be written: {why}") from error
+    except S3UploadFailedError as error:
+        why = error.__context__ if isinstance(error.__context__, S3_ERRORS) else None
+        raise RunError(str(trouble(why, place, WRITTEN) if why else f"{place} {WRITTEN}: {one_line(error)}")) from error
     except S3_ERRORS as error:
-        raise RunError(str(trouble(error, place))) from error
+        raise RunError(str(trouble(error, place, WRITTEN))) from error
 
 
 def _sync(path: str) -> None:
@@ -263,6 +318,9 @@ def _settings() -> tuple[int, tuple[tuple[str, str], ...]]:
 
 @lru_cache(maxsize=4)
 def _connect(pid: int, settings: tuple[tuple[str, str], ...]) -> tuple[Any, Any]:
+    import boto3
+    from botocore.config import Config
+
     environment = dict(settings)
     retries: dict[str, Any] = {} if "AWS_RETRY_MODE" in environment else {"mode": "standard"}
     if "AWS_MAX_ATTEMPTS" not in environment:

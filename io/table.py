@@ -24,13 +24,12 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 from chunkmill.chunkers.errors import ChunkmillError, ConfigError, RunError
 from chunkmill.io.parquet import Conflict, Written, folder, partition, readable
 from chunkmill.io.schema import PARTITIONS, SCHEMAS
-from chunkmill.io.storage import Place, answered, delete, delta_uri, filesystem, no_bucket, storage_options
+from chunkmill.io.storage import Place, answered, delete, delta_uri, filesystem, locate, one_line, passed_on, storage_options
 
 FILE = "__filename"  # a column of `read`: the path of the file that holds the row
 APP = "chunkmill"
 OURS = re.compile(r"(?!_)(.*/)?(?P<hidden>\.)?[^/]+-[0-9a-f]{32}\.parquet(?(hidden)\.tmp)")
 LOG_ENTRY = re.compile(r"(\d{20})\.json")
-COLOUR = re.compile(r"\x1b\[\d+m")
 
 
 def version(root: str, table: str) -> int | None:
@@ -45,7 +44,7 @@ def absent(root: str) -> ChunkmillError:
     try:
         system.get_file_info(pafs.FileSelector(f"{path}/_delta_log", allow_not_found=True))
     except OSError as error:
-        return RunError(f"whether there is a dataset at {root!r} can't be told: {error}")
+        return passed_on(error, locate(root), "can't be looked into for a dataset")
     return ConfigError(f"there is no dataset at {root!r}; make one with: chunkmill run INPUT {shlex.quote(root)}")
 
 
@@ -116,7 +115,7 @@ def evolve(root: str, table: str) -> list[str]:
             opened.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
         except (DeltaError, OSError) as error:
             names = ", ".join(field.name for field in missing)
-            why = f"{place} lacks the columns {names}, and they can't be added: {_plain(error)}"
+            why = f"{place} lacks the columns {names}, and they can't be added: {one_line(error)}"
             raise RunError(f"{why}; write to another output") from error
     return [field.name for field in missing]
 
@@ -156,7 +155,7 @@ def commit(
             return next_version
         if entry:
             raise Conflict(f"{place}: someone else committed version {next_version} first; plan again") from error
-        raise RunError(f"{place} can't be committed: {_plain(error)}") from error
+        raise passed_on(error, place, "can't be committed") from error
     return next_version
 
 
@@ -202,10 +201,8 @@ def _open(root: str, table: str, version: int | None = None) -> DeltaTable | Non
     except TableNotFoundError:
         return None
     except (DeltaError, OSError) as error:
-        if place.bucket and "NoSuchBucket" in str(error):
-            raise no_bucket(place) from error
         which = "" if version is None else f" at version {version}"
-        raise RunError(f"{place} can't be opened{which}: {_plain(error)}") from error
+        raise passed_on(error, place, f"can't be opened{which}") from error
 
 
 def _dataset(root: str, table: str, version: int | None) -> ds.Dataset | None:
@@ -295,8 +292,3 @@ def _ages(place: Place) -> list[tuple[str, float]]:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _plain(error: Exception) -> str:
-    """The message without terminal colours."""
-    return COLOUR.sub("", str(error))

@@ -1,18 +1,21 @@
 """The process in which documents are parsed and cut: it may die, and nothing is lost but the document it died of.
 
 It hears of one piece of work at a time over a pipe and answers with messages (`isolation.py` is the other end):
-`b"T" + Arrow stream`: documents; `b"A" + text`: it begins with this document of a source, a sign of life too;
+`b"T" + size`, then so many bytes that are an Arrow stream: documents; `b"A" + text`: it begins with this document of a source,
+a sign of life too (of documents that follow each other fast only one now and then, but the first after a table at once);
 `b"E" + pickle`: an exception that ends the run; `b"D"`: the work is done.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import pickle
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from multiprocessing.connection import Connection
@@ -27,19 +30,22 @@ from chunkmill.jobs.documents import Source, Watch, one, prepared, table, tables
 from chunkmill.jobs.rows import PART, Row
 
 PR_SET_PDEATHSIG = 1
+SIGN_S = 0.1  # between signs of life: a message a document would cost as much as a short document does
 
 
 class Come(NamedTuple):
-    """What came of a source: its documents, and then the first parts of one more."""
+    """What came of a source: its documents, then the first parts of one more; and the hash of the content that it had."""
 
     documents: int = 0
     parts: int = 0
+    version: str = ""
 
-    def and_then(self, statuses: Iterable[str]) -> Come:
-        """With rows of these statuses behind it."""
+    def and_then(self, rows: Iterable[tuple[str, str]]) -> Come:
+        """With rows of these statuses and content hashes behind it."""
         come = self
-        for status in statuses:
-            come = come._replace(parts=come.parts + 1) if status == PART else Come(come.documents + 1)
+        for status, version in rows:
+            ended = status != PART
+            come = Come(come.documents + ended, 0 if ended else come.parts + 1, version or come.version)
         return come
 
 
@@ -66,15 +72,18 @@ def main() -> None:
             return
         if message[:1] == b"J":
             job = pickle.loads(message[1:])
+            gc.freeze()  # what is loaded stays: looking through it again and again took a fifth of the time
             continue
         _serve(pickle.loads(message[1:]), job, outgoing)
 
 
 def _serve(work: Work, job: Job, outgoing: Connection) -> None:
+    signs = Signs(work, outgoing)
     try:
         with limited(job.run.limits):
-            for part in _carefully(work, job, outgoing) if work.careful else prepared(work.sources, job, _watch({}, outgoing)):
-                outgoing.send_bytes(b"".join([b"T", memoryview(packed(part))]))
+            for part in _carefully(work, job, signs) if work.careful else prepared(work.sources, job, signs):
+                _hand_over(packed(part), outgoing)
+                signs.due = 0.0  # after a table nobody knows what it is at
     except ChunkmillError as error:
         outgoing.send_bytes(b"E" + pickle.dumps(error))
     except Exception:
@@ -83,9 +92,33 @@ def _serve(work: Work, job: Job, outgoing: Connection) -> None:
     outgoing.send_bytes(b"D")
 
 
-def _carefully(work: Work, job: Job, outgoing: Connection) -> Iterator[pa.Table]:
+def _hand_over(table: pa.Buffer, outgoing: Connection) -> None:
+    """Bare, as a `Connection` copies what it is given and what it gets."""
+    outgoing.send_bytes(b"T%d" % table.size)
+    left = memoryview(table)
+    while left:
+        left = left[os.write(outgoing.fileno(), left) :]
+
+
+class Signs:
+    """A watch that says which document is begun: of careful work each, of other work one now and then."""
+
+    def __init__(self, work: Work, outgoing: Connection) -> None:
+        self.refused, self.outgoing = work.refused, outgoing
+        self.every_s = 0.0 if work.careful else SIGN_S
+        self.due = 0.0
+
+    def __call__(self, member: str) -> None:
+        """Raises the error with which a document is refused."""
+        if member in self.refused:
+            raise self.refused[member]
+        if (now := time.monotonic()) >= self.due:
+            self.outgoing.send_bytes(b"A" + member.encode())
+            self.due = now + self.every_s
+
+
+def _carefully(work: Work, job: Job, watch: Watch) -> Iterator[pa.Table]:
     (source,) = work.sources
-    watch = _watch(work.refused, outgoing)
     for number, row in enumerate(one(source, job, watch)):
         if number >= work.skip.documents:
             yield from _cut(row, job, watch, work.skip.parts if number == work.skip.documents else 0)
@@ -103,15 +136,6 @@ def _cut(row: Row, job: Job, watch: Watch, skip: int) -> Iterator[pa.Table]:
         yield cut
         if PART in cut["status"].to_pylist():
             watch(member)  # there is more of it to come
-
-
-def _watch(refused: Mapping[str, DocumentError], outgoing: Connection) -> Watch:
-    def watch(member: str) -> None:
-        if member in refused:
-            raise refused[member]
-        outgoing.send_bytes(b"A" + member.encode())
-
-    return watch
 
 
 def packed(part: pa.Table) -> pa.Buffer:

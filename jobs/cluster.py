@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import ray
 import ray.cloudpickle
-from ray.data import ActorPoolStrategy, DataContext, TaskPoolStrategy
-from ray.data.exceptions import ExecutionTimeoutError
 from ray.exceptions import RayError, RayTaskError
 
 from chunkmill.chunkers.errors import ChunkmillError, RunError
-from chunkmill.io.table import COLOUR
+from chunkmill.io.storage import COLOUR
 from chunkmill.jobs.backends import backend
 from chunkmill.jobs.config import Job
+
+if TYPE_CHECKING:  # loaded where Ray is used: it takes as long as a small run
+    from ray.data import ActorPoolStrategy
 
 BLOCK_BYTES = 32 << 20
 STORE_BYTES = 1 << 30
 RAY_DATA_ADDS = "\nFailed to "  # begins what it puts behind the message of an exception
 WIDE_CPUS = 16  # of a cluster that may grow: for so many there is work at once, however few it has when the run begins
+HERE_BYTES, HERE_SOURCES = 4 << 20, 2_000  # of sources: work that one process has done before Ray has started
+CAUSE = re.compile(r"[\w.]+(?:Error|Exception)\b")
 SILENCE_S = 6 * 3_600  # without an output of any stage, until a run is given up: large documents embedded on a CPU take long
+
+
+T = TypeVar("T")
 
 
 class Resources(NamedTuple):
@@ -38,15 +48,26 @@ class Resources(NamedTuple):
     grows: bool = False
 
 
+def needed(job: Job, sources: pa.Table) -> bool:
+    """Whether a run over these sources (schema `plan.TODO`) takes Ray: where there is one, where a model is asked, where
+    documents have no process of their own to die in, and where the work is more than Ray's start.
+    """
+    if ray.is_initialized() or os.environ.get("RAY_ADDRESS"):
+        return True
+    asks = bool(len(sources)) and (job.embed is not None or job.asks or not job.run.isolate)
+    return asks or len(sources) > HERE_SOURCES or (pc.sum(sources["size"]).as_py() or 0) > HERE_BYTES
+
+
 def connect(cpus: int | None = None) -> Resources:
     """Use the Ray this process belongs to or is pointed at by RAY_ADDRESS; else start one here, quietly."""
+    from ray.data import DataContext
+
     if not ray.is_initialized():
         if os.environ.get("RAY_ADDRESS"):
             ray.init(logging_level="ERROR")
         else:
             _start(cpus)
-        if threading.current_thread() is threading.main_thread():  # Ray's own handler aborts with a dump
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        stoppable()
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
@@ -57,6 +78,25 @@ def connect(cpus: int | None = None) -> Resources:
     found, nodes = ray.cluster_resources(), sum(node["Alive"] for node in ray.nodes())
     grows = nodes > 1 or bool(os.environ.get("RAY_ADDRESS"))  # not a Ray that was started here
     return Resources(int(found.get("CPU", 0)), int(found.get("GPU", 0)), nodes, grows)
+
+
+def stoppable() -> None:
+    """Have SIGTERM stop this process as Ctrl-C does; Ray's own handler aborts with a dump."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def each(function: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> list[T]:
+    """What the function gives for the arguments of each call: from Ray's tasks where there is a Ray, else from threads here.
+
+    An argument that several calls have is sent once.
+    """
+    if not ray.is_initialized():
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(lambda call: function(*call), calls))
+    task = ray.remote(num_cpus=1)(function)
+    sent = {key: ray.put(value) for key, value in {id(value): value for call in calls for value in call}.items()}
+    return ray.get([task.remote(*(sent[id(value)] for value in call)) for call in calls])
 
 
 def carry(job: Job) -> None:
@@ -78,9 +118,20 @@ def told() -> Iterator[None]:
         if isinstance(error.cause, OSError):  # a full disk, a limit of the machine
             raise RunError(f"a task failed: {error.cause}") from error
         raise  # a mistake of ours: with all that is known of where
-    except (RayError, ExecutionTimeoutError) as error:
-        said = COLOUR.sub("", f"Ray can't go on ({type(error).__name__}): {error}")
-        raise RunError(said.splitlines()[0]) from error
+    except OSError as error:
+        raise RunError(f"the run can't go on: {error}") from error
+    except _of_ray() as error:
+        first, *trace = COLOUR.sub("", f"Ray can't go on ({type(error).__name__}): {error}").splitlines()
+        cause = next((line for line in reversed(trace) if CAUSE.match(line)), "")  # of an actor that could not be made
+        raise RunError(f"{first} {cause}".rstrip()) from error
+
+
+def _of_ray() -> tuple[type[Exception], ...]:
+    if "ray.data" not in sys.modules:
+        return (RayError,)
+    from ray.data.exceptions import ExecutionTimeoutError
+
+    return RayError, ExecutionTimeoutError
 
 
 def _start(cpus: int | None) -> None:
@@ -137,6 +188,8 @@ def pool(resources: Resources, blocks: int, job: Job) -> tuple[ActorPoolStrategy
     the tasks that feed them, so that the smallest machine can't deadlock. An endpoint: one, which asks several things at once.
     A cluster gets the GPUs that `num_gpus` asks for although it has none yet, and more of them as long as there are blocks.
     """
+    from ray.data import ActorPoolStrategy
+
     assert job.embed is not None
     if not backend(job.embed.backend).local:
         return ActorPoolStrategy(size=1), {"num_cpus": 0}, None, None
@@ -155,6 +208,8 @@ def pool(resources: Resources, blocks: int, job: Job) -> tuple[ActorPoolStrategy
 
 def _actors(asked: int | tuple[int, int] | None, most: int, *, default: int) -> ActorPoolStrategy:
     """As many as asked for (or from so many to so many), no more than `most`."""
+    from ray.data import ActorPoolStrategy
+
     low, high = asked if isinstance(asked, tuple) else (asked or 1, asked or default)
     high = max(1, min(high, most))
     return ActorPoolStrategy(min_size=min(low, high), max_size=high)
@@ -162,6 +217,8 @@ def _actors(asked: int | tuple[int, int] | None, most: int, *, default: int) -> 
 
 def tasks(job: Job) -> dict[str, Any]:
     """What a task takes that prepares documents, and how many run at once."""
+    from ray.data import TaskPoolStrategy
+
     cpu = job.resources.cpu
     at_once = {"compute": TaskPoolStrategy(size=cpu.concurrency)} if cpu.concurrency else {}
     return {"num_cpus": cpu.num_cpus, **_memory(cpu.memory_mb), **at_once}

@@ -310,7 +310,7 @@ def load(source: str | Mapping[str, Any], overrides: Mapping[str, Any] | None = 
     try:
         job = Job.model_validate(_merged(given, overrides or {}))
     except ValidationError as error:
-        raise ConfigError("; ".join(_message(e) for e in error.errors())) from None
+        raise ConfigError("; ".join(dict.fromkeys(map(_message, error.errors())))) from None
     job.check()
     return job
 

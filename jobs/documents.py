@@ -28,7 +28,7 @@ from chunkmill.jobs.stored import stored
 NOTHING = Document("", "", "")
 FETCHES, FETCHED_BYTES = 8, 64 << 20  # files on their way while one is parsed, and what they have together
 BATCH_BYTES = 8 << 20  # text after which a stage hands on what it has
-BATCH_ROWS = 512
+BATCH_ROWS, ALONE_ROWS = 512, 2_048  # the latter where no model waits for them: each is files and an entry in the journal
 
 Source = Mapping[str, Any]  # a row of schema plan.TODO
 Watch = Callable[[str], None]  # hears of a document of a source (its `Parsed.member`) before it is touched; may refuse it
@@ -167,6 +167,7 @@ def _row(
         "parser": job.parsers.get(parsed.format),
         "ordinal": ordinal,
         "last": last,
+        "read": int(parsed.read * (source["size"] or 0)),
         "seconds": seconds,
     }
     if parsed.error:
@@ -178,6 +179,7 @@ def _row(
 
 def batches(found: Iterable[Row], job: Job) -> Iterator[list[Row]]:
     """Rows in lists of a bounded size; a document that goes in parts is alone."""
+    most = BATCH_ROWS if job.embed or job.chunking.needs else ALONE_ROWS
     batch: list[Row] = []
     size = 0
     for row in found:
@@ -188,7 +190,7 @@ def batches(found: Iterable[Row], job: Job) -> Iterator[list[Row]]:
         batch.append(row)
         size += len(row.document.text) if row.document else 0
         del row  # its text is not to be held while the next one is read
-        if alone or size >= BATCH_BYTES or len(batch) >= BATCH_ROWS:
+        if alone or size >= BATCH_BYTES or len(batch) >= most:
             yield batch
             batch, size = [], 0
     if batch:

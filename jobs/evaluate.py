@@ -27,7 +27,7 @@ from chunkmill.jobs.oracle import oracle
 from chunkmill.jobs.pages import counted
 from chunkmill.jobs.questions import Lost, Placed, Question, place
 from chunkmill.jobs.ranking import Chunks, Mode, Queries, family, flat, order
-from chunkmill.jobs.readers import Corpus, Parsed, Reader, Readers, Say
+from chunkmill.jobs.readers import Corpus, Failure, Parsed, Reader, Readers, Say
 
 BLOCK = 64  # questions ranked at once
 ERROR = 0.05  # of all comparisons together
@@ -73,11 +73,6 @@ class Cut(NamedTuple):
         return found
 
     @property
-    def failed(self) -> int:
-        """Documents that could not be cut."""
-        return sum(isinstance(outcome, DocumentError) for outcome in self.outcomes)
-
-    @property
     def lines(self) -> Offsets:
         """What `Chunks.lines` says."""
         return ranking.lines_of(self.owners, np.array([c.level for c in self.chunks], np.int64))
@@ -107,7 +102,7 @@ class Result:
     lengths: Offsets  # characters of each chunk
     tokens: int  # that the model read for it
     seconds: float  # cutting, and those tokens at the pace of this run
-    failed: int  # documents that could not be cut
+    failed: list[Failure]  # documents that could not be cut
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -145,7 +140,7 @@ class Evaluation:
     results: list[Result]
     comparisons: list[Comparison]
     lost: list[Lost]
-    failed: dict[str, int]
+    failed: list[Failure]
     pace: float  # tokens embedded per second
 
 
@@ -221,6 +216,8 @@ def compared(
     say(f"cutting: {name}")
     done = cut(job, corpus, reader)
     found, stored = searched(job, corpus, done, reader, [*modes.values()])
+    failures = zip(corpus.docs, done.outcomes, strict=True)
+    uncut = [Failure(doc.uri, why.kind, why.message) for doc, why in failures if isinstance(why, DocumentError)]
     texts = [g.text for g in gold]
     queries = Queries(texts, reader.queries(texts) if reader else np.empty((0, 0), np.float32))
     for label, mode in modes.items():
@@ -229,7 +226,7 @@ def compared(
         values = scored(ranked(mode, found, queries), chunks, gold, corpus, k)
         read = done.asked | (stored if mode.parts else done.texts if mode.vectors else set())
         tokens = reader.size([*read]) if reader else 0
-        yield Result(name, label, values, chunks.sizes, chunks.lengths, tokens, done.seconds, done.failed, described(job))
+        yield Result(name, label, values, chunks.sizes, chunks.lengths, tokens, done.seconds, uncut, described(job))
 
 
 def cut(job: Job, corpus: Corpus, reader: Reader | None) -> Cut:

@@ -30,11 +30,12 @@ from chunkmill.jobs.documents import Source, failed, prepared, table
 LOOK_S = 0.2  # how often the child's memory is looked at
 MOST_DEATHS = 20  # of one source; then the rest of it is given up
 REST = "!(the rest)"
+CHANGED = "it changed while it was read"  # and was to be read once more, as its process had died
 SECONDS_PER_BYTE = 1e-6  # time allowed on top for large sources
 READING_S = 400.0  # longer than reading goes on trying by itself, which knows better what is wrong
 
 
-class Died(Exception):  # noqa: N818
+class Died(Exception):  # noqa: N818  # an outcome to act on, not a mistake
     """The child is gone. `kind` and `why` say how, `at` the document it was at, None where it has not said."""
 
     def __init__(self, kind: str, why: str, at: str | None) -> None:
@@ -82,7 +83,7 @@ class Child:
                     raise pickle.loads(message[1:])
                 else:
                     at = None  # what follows has not said yet what it is
-                    yield pa.ipc.open_stream(memoryview(message)[1:]).read_all()
+                    yield pa.ipc.open_stream(self._taken(int(message[1:]))).read_all()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise Died("crashed", self._epitaph(), at) from None
 
@@ -101,6 +102,16 @@ class Child:
                     )
         return self._in.recv_bytes()
 
+    def _taken(self, size: int) -> pa.Buffer:
+        """So many bytes of what comes. Raises EOFError."""
+        whole = pa.allocate_buffer(size)
+        left = memoryview(whole).cast("B")
+        while left:
+            if not (n := os.readv(self._in.fileno(), [left])):
+                raise EOFError
+            left = left[n:]
+        return whole
+
     def _epitaph(self) -> str:
         code = self._process.wait()
         if code < 0:
@@ -115,7 +126,17 @@ class Child:
         self._out.close()
 
 
-_child: list[Child] = []  # of this process: none or one
+_idle: list[Child] = []  # of this process: none or one, or one a thread
+
+
+@contextlib.contextmanager
+def dismissed() -> Iterator[None]:
+    """No child is left when the block ends: a process that lives on has no more use for it."""
+    try:
+        yield
+    finally:
+        while _idle:
+            _idle.pop().end()
 
 
 def isolated(sources: Sequence[Source], job: Job) -> Iterator[pa.Table]:
@@ -128,8 +149,8 @@ def isolated(sources: Sequence[Source], job: Job) -> Iterator[pa.Table]:
         received: dict[str, Come] = defaultdict(Come)
         try:
             for part in _doing(Work(todo), job):
-                for source, status in zip(part["source"].to_pylist(), part["status"].to_pylist(), strict=True):
-                    received[source] = received[source].and_then([status])
+                for source, row in zip(part["source"].to_pylist(), _states(part), strict=True):
+                    received[source] = received[source].and_then([row])
                 yield part
             return
         except Died:
@@ -154,7 +175,10 @@ def _one(source: Source, job: Job, received: Come) -> Generator[pa.Table, None, 
         since = time.monotonic()
         try:
             for part in _doing(Work([source], True, received, refused), job):
-                received = received.and_then(part["status"].to_pylist())
+                before, received = received, received.and_then(_states(part))
+                if before.version not in ("", received.version):
+                    yield _given_up(source, DocumentError("unreadable", CHANGED), before, job)
+                    return True
                 yield rows.with_seconds(part, took)
                 since = time.monotonic()
             return bool(refused)
@@ -162,24 +186,31 @@ def _one(source: Source, job: Job, received: Come) -> Generator[pa.Table, None, 
             error = DocumentError("unreadable" if death.reading and not any(received) else death.kind, death.why)
             seconds = time.monotonic() - since
             if not death.at or death.at in refused or len(refused) >= MOST_DEATHS:
-                n = received.documents
-                row = failed(source, error, job, REST if n else "", n)
-                yield table([row._replace(values={**row.values, "seconds": seconds})], job)
+                yield _given_up(source, error, received, job, seconds)
                 return True
             refused[death.at], took[source["uri"] + death.at] = error, seconds
 
 
+def _states(part: pa.Table) -> list[tuple[str, str]]:
+    """Of each row the status, and the hash of the content that its source was read as."""
+    return list(zip(part["status"].to_pylist(), part["content_hash"].to_pylist(), strict=True))
+
+
+def _given_up(source: Source, error: DocumentError, received: Come, job: Job, seconds: float = 0.0) -> pa.Table:
+    """The row that stands for what has not come of a source."""
+    row = failed(source, error, job, REST if received.documents else "", received.documents)
+    return table([row._replace(values={**row.values, "seconds": seconds})], job)
+
+
 def _doing(work: Work, job: Job) -> Iterator[pa.Table]:
-    if not _child:
-        _child.append(Child())
-    child = _child[0]
+    child = _idle.pop() if _idle else Child()  # nobody else's until the work is done
     try:
         child.knows(ray.cloudpickle.dumps(job))
         yield from child.does(work, job)
     except BaseException:  # it is dead, or would go on with work that nobody waits for
-        _child.clear()
         child.end()
         raise
+    _idle.append(child)
 
 
 def memory_limit(job: Job) -> int:

@@ -72,8 +72,7 @@ def bounded(row: Row, job: Job) -> Row:
 def divided(row: Row, job: Job, skip: int = 0) -> Iterator[pa.Table]:
     """The parts of a document, without the `skip` first ones, each a table of one row, then the document's own row.
 
-    The `size` of a part is its share of the source. Where a part can't be cut the document's row is that of a failed one, and
-    comes at once.
+    Where a part can't be cut the document's row is that of a failed one, and comes at once.
     """
     doc = row.document
     assert doc is not None
@@ -89,7 +88,7 @@ def divided(row: Row, job: Job, skip: int = 0) -> Iterator[pa.Table]:
             return
         chunks = numbered(headless(outcome, part.head), doc.id, ordinal, seen)
         if number >= skip:
-            values = {**row.values, "last": False, "size": _bytes(row, span)}
+            values = {**row.values, "last": False, "read": _read(row, span.end)}
             own = row._replace(values=values, document=part.document, images=(), status=PART, part=number)
             cut = with_ids(rows.table([own], [chunks], with_forms=job.keeps_apart), job)
             yield rows.moved(cut, part.shift, (part.table_end, part.rows), lines if code else None)
@@ -98,13 +97,11 @@ def divided(row: Row, job: Job, skip: int = 0) -> Iterator[pa.Table]:
     yield _own(row, doc, Whole(number + 1, ordinal, tokens), job)
 
 
-def _bytes(row: Row, span: Span) -> int:
-    """The share that a stretch has of the bytes of a source that is this one document. Those of a tiling add up."""
+def _read(row: Row, end: int) -> int:
+    """The bytes up to an offset of a source that is this one document; nothing tells of another."""
     assert row.document
     alone = row.values["last"] and not row.values["ordinal"]
-    size = row.values["size"] or 0 if alone else 0
-    first, last = (size * at // len(row.document.text) for at in span)
-    return int(last - first)
+    return int(row.values["size"] or 0) * end // len(row.document.text) if alone else 0
 
 
 def _own(row: Row, doc: Document, whole: Whole, job: Job) -> pa.Table:

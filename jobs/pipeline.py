@@ -6,20 +6,19 @@ import json
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
 from heapq import nlargest
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import ray
-import ray.data
 
 from chunkmill import __version__
 from chunkmill.chunkers.errors import TRANSIENT, RunError
@@ -28,7 +27,7 @@ from chunkmill.io.parquet import Conflict
 from chunkmill.io.runs import Entry
 from chunkmill.io.storage import locate, writable
 from chunkmill.io.table import evolve
-from chunkmill.jobs import asking, cluster, topics
+from chunkmill.jobs import asking, cluster, isolation, machines, recent, topics
 from chunkmill.jobs.asking import Asking
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.embedding import Embedder
@@ -42,6 +41,9 @@ from chunkmill.jobs.stages import SLOWEST, prepare, write
 from chunkmill.jobs.tally import STAGES, watched
 from chunkmill.jobs.united import United, united
 from chunkmill.jobs.upkeep import new_id, vacuum
+
+if TYPE_CHECKING:
+    from ray.data import Dataset
 
 BLOCKS_PER_CPU = 4
 BLOCK_SOURCES = 1_000  # the most sources in a block: what one task does at the least
@@ -147,7 +149,8 @@ def _attempt(job: Job, run_id: str, report: Report, started: float) -> Summary:
         whole = united(job, entries, run_id)
         summary.correct(whole)
         _check(summary, job)
-        cluster.connect(job.run.cpus)
+        if cluster.needed(job, todo.todo):
+            cluster.connect(job.run.cpus)
         processed = time.monotonic()
         adopted = todo.adopted._replace(trimmed=[*todo.adopted.trimmed, *whole.trimmed])
         touched, kept = ([s for e in entries for s in getattr(e, name)] for name in ("touched", "kept"))
@@ -200,7 +203,7 @@ def process(job: Job, plan: Plan, summary: Summary, report: Callable[[], None]) 
     entries: list[Entry] = []
     if not len(plan.todo):
         return entries
-    resources = cluster.connect(job.run.cpus)
+    resources = cluster.connect(job.run.cpus) if cluster.needed(job, plan.todo) else None
     known = Gathered([], PLACES.empty_table())
     if job.embedder and job.embedding.pooling == "chunk":
         known = gather(job.output, plan.versions["chunks"], job.embedder, plan.superseded)
@@ -213,10 +216,15 @@ def process(job: Job, plan: Plan, summary: Summary, report: Callable[[], None]) 
         summary.llm = ray.get(meter.read.remote()) if meter else {}
         report()
 
-    with watched(summary.run_id, seen) as tally:
-        for row in flow(job, plan.todo, summary.run_id, resources, tally, known, meter).iter_rows():
+    with watched(summary.run_id, seen, here=resources is None) as tally:
+        what = job, plan.todo, summary.run_id
+        if resources:
+            rows = machines.watched(flow(*what, resources, tally, known, meter), job, resources).iter_rows()
+        else:
+            rows = here(*what, tally)
+        for row in rows:
             entry = runs.entry(json.loads(row["entry"]))
-            entries.append(entry if meter else entry._replace(sources={}))  # of a million sources each is a dict
+            entries.append(entry)
             summary.statuses.update(entry.statuses)
             summary.examples = dict(entry.examples) | summary.examples
             summary.vectors.update(json.loads(row["vectors"]))
@@ -279,6 +287,16 @@ def libraries() -> dict[str, str]:
     return found
 
 
+def here(job: Job, sources: pa.Table, run_id: str, tally: Any) -> Iterator[dict[str, Any]]:
+    """The stages one after another in this process: for little work, which would wait for Ray longer than it takes."""
+    cluster.stoppable()
+    cluster.carry(job)
+    with isolation.dismissed():
+        for block in blocks(sources, 1, PLACES.empty_table()):
+            for part in prepare(block, job, tally):
+                yield from write(part, job, run_id, tally).to_pylist()
+
+
 def flow(
     job: Job,
     sources: pa.Table,
@@ -287,13 +305,15 @@ def flow(
     tally: Any,
     known: Gathered,
     meter: Any = None,
-) -> ray.data.Dataset:
+) -> Dataset:
     """The stages as Ray Data sees them; one row a document from the first to the last."""
+    from ray.data import from_arrow
+
     arrow: dict[str, Any] = {"batch_format": "pyarrow"}
     _ = job.chunking, job.recipe, job.embedder  # resolved here once, and sent along
     cluster.carry(job)
     parts = blocks(sources, max(resources.cpus, cluster.WIDE_CPUS * resources.grows), known.places)
-    ds = ray.data.from_arrow(parts)
+    ds: Dataset = from_arrow(parts)
     ds = ds.map_batches(prepare, batch_size=None, fn_kwargs={"job": job, "tally": tally}, **cluster.tasks(job), **arrow)
     if meter:
         actors, calls = asking.pool(job, len(parts))
@@ -308,7 +328,7 @@ def flow(
             # What one task prepared, 512 documents or 8 MB of text: with more, actors stand idle. For GPUs Ray wants a number.
             batch_size=GPU_ROWS if device == "cuda" else None,
             compute=actors,
-            fn_constructor_args=(job, device, threads, tally, known.refs),
+            fn_constructor_args=(job, device, threads, tally, known.refs, recent.shared(actors.max_size)),
             **share,
             **arrow,
         )

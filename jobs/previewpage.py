@@ -118,7 +118,9 @@ def _columns(seen: Seen, titles: Sequence[str], names: Sequence[str], sheets: Se
     cuts, doc = seen.cuts, seen.cuts[0].doc
     alike = all(cut.doc.text == doc.text for cut in cuts)
     rows = _rows(doc) if alike else {0: Span(0, max(len(c.doc.text) for c in cuts))}
-    words = placed(doc.text, rows, sheets)
+    words: dict[int, list[Placed]] = {}
+    for word in placed(doc.text, rows, sheets):
+        words.setdefault(word.page, []).append(word)
     drawn = {sheet.number: sheet for sheet in sheets}
     kind = f"columns n{len(cuts)}{' drawn' if sheets else ''}{' even' if seen.format in EVEN else ''}"
     yield f'<div class="{kind}">'
@@ -127,7 +129,7 @@ def _columns(seen: Seen, titles: Sequence[str], names: Sequence[str], sheets: Se
         yield f"<div class='row heads'>{'<div></div>' if sheets else ''}{heads}</div>"
     texts = [_Text(cut, name) for cut, name in zip(cuts, names, strict=True)]
     for number, span in rows.items():
-        side = _side(drawn.get(number), number, texts[0], words) if sheets else ""
+        side = _side(drawn.get(number), number, texts[0], words.get(number, [])) if sheets else ""
         yield f"<div class=row>{side}{''.join(f'<div class=text>{t.html(span)}</div>' for t in texts)}</div>"
     yield "</div>"
 
@@ -215,8 +217,9 @@ def stretches(length: int, chunks: Sequence[Sequence[Span]]) -> list[Stretch]:
 def _side(sheet: Facsimile | None, number: int, text: _Text, words: Sequence[Placed]) -> str:
     if sheet is None:
         return f"<div class='sheet soft small'>Page {number} (not drawn)</div>"
-    here = [w for w in words if w.page == number]
-    boxes = "".join(_boxes(i, chunk, text, here) for i, chunk in enumerate(text.leaves))
+    low, high = min((w.span.start for w in words), default=0), max((w.span.end for w in words), default=0)
+    near = ((i, c) for i, c in enumerate(text.leaves) if any(a < high and low < b for a, b in c.ranges))
+    boxes = "".join(_boxes(i, chunk, text, words) for i, chunk in near)
     return (
         f'<div class=sheet><svg viewBox="0 0 {sheet.width:.0f} {sheet.height:.0f}" role=img aria-label="page {number}">'
         f'<image width="{sheet.width:.0f}" height="{sheet.height:.0f}" href="data:image/png;base64,{_base64(sheet.png)}" />'
@@ -232,7 +235,8 @@ def _base64(png: bytes) -> str:
 
 def _boxes(i: int, chunk: Chunk, text: _Text, words: Sequence[Placed]) -> str:
     """Those of a chunk among the words of a page."""
-    inside = [w for w in words if any(a <= w.span.start and w.span.end <= b for a, b in chunk.ranges)]
+    held = chunk.ranges
+    inside = [w for w in words if any(a <= w.span.start and w.span.end <= b for a, b in held)]
     name = f"{text.name}{chunk.ordinal}"
     return "".join(
         f'<rect class="k c{i % COLOURS} {name}" data-k="{name}" x={x0 - 1:.1f} y={y0:.1f} width={x1 - x0 + 2:.1f} '

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
+from chunkmill.jobs import machines
 from chunkmill.jobs.pages import counted, line, shown
 from chunkmill.jobs.pipeline import Summary
 from chunkmill.jobs.plan import Plan
@@ -73,6 +74,8 @@ class Progress:
             parts.append(f"{counted(int(embedded), 'chunk')} embedded ({embedded / seconds:,.0f}/s)")
         if written := summary.chunks - self.before:
             parts.append(f"{counted(written, 'chunk')} written")
+        if waits := machines.lacking():
+            parts.append(f"waiting for {waits}")
         if left := self._left(now):
             parts.append(f"about {duration(left)} left")
         return f"{duration(seconds)}: {', '.join(parts)}"

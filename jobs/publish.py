@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import ray
 
 from chunkmill.io import parquet, runs, table
 from chunkmill.io.parquet import Conflict, Rewrite, Written
 from chunkmill.io.runs import Intent, Step
+from chunkmill.jobs import cluster
 from chunkmill.jobs.config import Job
 from chunkmill.jobs.plan import Plan
 
@@ -122,14 +122,12 @@ def _stat(todo: pa.Table, touched: Sequence[str]) -> parquet.Changes:
 
 
 def rewritten(root: str, files: Sequence[Stale], run_id: str) -> list[Rewrite | None]:
-    """Each file without the rows of the documents beside it; None for one that has none of them. A Ray task a file."""
-    task = ray.remote(num_cpus=1)(parquet.without)
-    shared = {id(value): ray.put(value) for f in files for value in (f.doc_ids, f.changes)}
-    refs = [
-        task.remote(root, f.file.table, f.file.path, shared[id(f.doc_ids)], run_id=run_id, changes=shared[id(f.changes)])
-        for f in files
-    ]
-    return ray.get(refs)  # type: ignore[no-any-return]
+    """Each file without the rows of the documents beside it; None for one that has none of them. A task a file."""
+    return cluster.each(_rewritten, [(root, f.file.table, f.file.path, f.doc_ids, f.changes, run_id) for f in files])
+
+
+def _rewritten(root: str, name: str, path: str, doc_ids: pa.Array, changes: parquet.Changes, run_id: str) -> Rewrite | None:
+    return parquet.without(root, name, path, doc_ids, run_id=run_id, changes=changes)
 
 
 def bundled(root: str, files: Sequence[Written], run_id: str, *, small_bytes: int = SMALL_BYTES) -> list[Written]:
@@ -139,10 +137,13 @@ def bundled(root: str, files: Sequence[Written], run_id: str, *, small_bytes: in
         if file.size < small_bytes:
             by_partition.setdefault(str(file.partition), []).append(file)
     groups = [group for small in by_partition.values() for group in grouped(small)]
-    task = ray.remote(num_cpus=1)(parquet.merge)
-    merged = ray.get([task.remote(root, group, run_id=run_id) for group in groups if len(group) > 1])
+    merged = cluster.each(_merged, [(root, group, run_id) for group in groups if len(group) > 1])
     alone = [group[0] for group in groups if len(group) == 1]
     return [f for f in files if f.size >= small_bytes] + alone + merged
+
+
+def _merged(root: str, files: Sequence[Written], run_id: str) -> Written:
+    return parquet.merge(root, files, run_id=run_id)
 
 
 def grouped(files: Sequence[Written]) -> list[list[Written]]:

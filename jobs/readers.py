@@ -26,12 +26,20 @@ WHOLE = {"strategy": "document", "size": 1 << 40, "unit": "chars", "overlap": 0}
 Say = Callable[[str], None]
 
 
+class Failure(NamedTuple):
+    """A document that can't take part: its URI, the kind of its error, and the message."""
+
+    document: str
+    kind: str
+    why: str
+
+
 class Corpus(NamedTuple):
-    """The documents as parsed, where each begins on the axis of `metrics`, and how many failed, by reason."""
+    """The documents as parsed, where each begins on the axis of `metrics`, and those that failed."""
 
     docs: list[Document]
     begins: Offsets
-    failed: dict[str, int]
+    failed: list[Failure]
     batch: pa.Table  # the same as rows
 
 
@@ -60,11 +68,15 @@ class Parsed:
         blank = [pa.nulls(len(sources), f.type) for f in list(TODO)[len(sources.schema) :]]
         todo = pa.Table.from_arrays([*sources.columns, *blank], schema=TODO)
         batch = pa.concat_tables([rows.ROW.empty_table(), *isolated(todo.to_pylist(), job)])
-        kinds = batch.filter(pc.equal(batch["status"], "failed"))["error_kind"].value_counts().to_pylist()
-        failed = {v["values"]: v["counts"] for v in kinds}
+        bad = batch.filter(pc.equal(batch["status"], "failed")).select(["uri", "error_kind", "error"])
+        failed = [Failure(*row.values()) for row in bad.to_pylist()]
         good = batch.filter(pc.equal(batch["status"], "ok"))
         if not len(good):
-            why = f"; failed: {', '.join(f'{n:,} {kind}' for kind, n in failed.items())}" if failed else ""
+            why = (
+                f"; {counted(len(failed), 'document')} failed, the first: {failed[0].document}: {failed[0].why}"
+                if failed
+                else ""
+            )
             raise ConfigError(f"{job.input} holds no document with text in it{why}")
         docs = rows.documents(good)
         return Corpus(docs, metrics.axis([len(d.text) for d in docs]), failed, good)

@@ -43,10 +43,11 @@ IMAGE = pa.struct(OF_IMAGE)
 # `ordinal`: which document of its source it is, from 0; `last`: no more follow
 # `part`: of a row that is a part of a document, which; `whole`: of the row of a document that came in parts, what they hold
 WHOLE = pa.struct([pa.field("parts", pa.int64()), pa.field("chunks", pa.int64()), pa.field("tokens", pa.int64())])
-# `seconds`: that its parser took
+# `read`: how many bytes of its source are behind it, 0 where nothing tells; `seconds`: that its parser took
 PLACE = [
     pa.field("ordinal", pa.int64()),
     pa.field("last", pa.bool_()),
+    pa.field("read", pa.int64()),
     pa.field("seconds", pa.float64()),
     pa.field("part", pa.int64()),
     pa.field("whole", WHOLE),
@@ -112,6 +113,7 @@ def _values(row: Row, outcome: Sequence[Chunk] | DocumentError) -> dict[str, Any
     status = row.status or ("failed" if error else "ok" if doc and VISIBLE.search(doc.text) else "empty")
     return {
         "seconds": 0.0,
+        "read": 0,
         **row.values,
         "part": row.part,
         "whole": row.whole and row.whole._asdict(),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -18,6 +19,7 @@ from chunkmill.jobs.charts import NO_SIZES, binned, histogram
 from chunkmill.jobs.evaluate import HEADLINE, Comparison, Evaluation, Result, headline, measures
 from chunkmill.jobs.metrics import BUDGETS, Interval
 from chunkmill.jobs.pages import cards, counted, escape, grid, line, page
+from chunkmill.jobs.readers import Failure
 
 LOST_SHOWN = 5
 WIDE_TERMINAL = 110  # columns that all columns need
@@ -98,16 +100,29 @@ def notes(evaluation: Evaluation) -> Iterator[str]:
     asked, over = counted(evaluation.questions, "question"), counted(evaluation.documents, "document")
     yield f"{asked} over {over}; {_legend(evaluation)}"
     if failed := evaluation.failed:
-        yield f"documents that failed: {', '.join(f'{n:,} {kind}' for kind, n in failed.items())}"
+        yield f"documents that failed: {', '.join(f'{n:,} {kind}' for kind, n in _kinds(failed).items())}"
+        yield from _named(failed)
     for result in evaluation.results:
         if result.failed:
-            yield f"{result.label}: {counted(result.failed, 'document')} could not be cut"
+            yield f"{result.label}: {counted(len(result.failed), 'document')} could not be cut"
+            yield from _named(result.failed)
     if lost := evaluation.lost:
         left = counted(len({x.question for x in lost}), "question")
         yield f"left out: {left}, for want of {counted(len(lost), 'answer')}:"
         yield from (f"  {f'{x.excerpt[:60]!r}: ' * bool(x.excerpt)}{x.why} (of {x.question[:60]!r})" for x in lost[:LOST_SHOWN])
         if len(lost) > LOST_SHOWN:
             yield f"  and {len(lost) - LOST_SHOWN:,} more; --json lists all"
+
+
+def _kinds(failed: Sequence[Failure]) -> Counter[str]:
+    return Counter(failure.kind for failure in failed)
+
+
+def _named(failed: Sequence[Failure]) -> Iterator[str]:
+    """The first of them, a line each."""
+    yield from (f"  {f.document}: {f.kind}: {f.why}" for f in failed[:LOST_SHOWN])
+    if len(failed) > LOST_SHOWN:
+        yield f"  and {len(failed) - LOST_SHOWN:,} more; --json lists all"
 
 
 def _legend(evaluation: Evaluation) -> str:
@@ -127,7 +142,8 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
         "seed": evaluation.seed,
         "questions": evaluation.questions,
         "documents": evaluation.documents,
-        "failed": evaluation.failed,
+        "failed": _kinds(evaluation.failed),
+        "failures": [f._asdict() for f in evaluation.failed],
         "lost": [x._asdict() for x in evaluation.lost],
         "results": [_row(r, evaluation) for r in evaluation.results],
         "comparisons": [
@@ -149,7 +165,8 @@ def _row(r: Result, evaluation: Evaluation) -> dict[str, Any]:
         "chars_mean": float(r.lengths.mean()),
         "tokens_embedded": r.tokens,
         "seconds": round(r.seconds, 3),
-        "failed": r.failed,
+        "failed": len(r.failed),
+        "failures": [f._asdict() for f in r.failed],
         "measures": {n: metrics.interval(r.values[n], seed=evaluation.seed)._asdict() for n in known(evaluation)},
         "settings": r.settings,
     }
@@ -166,7 +183,7 @@ def as_csv(evaluation: Evaluation) -> str:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    plain = {name: value for name, value in row.items() if name not in ("measures", "settings")}
+    plain = {name: value for name, value in row.items() if name not in ("measures", "settings", "failures")}
     ends = {"mean": "", "low": " low", "high": " high"}
     return plain | {n + ends[end]: value for n, found in row["measures"].items() for end, value in found.items()}
 

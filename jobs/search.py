@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chunkmill.chunkers.base import Vectors
 from chunkmill.chunkers.errors import ConfigError
@@ -56,7 +57,8 @@ def search(dataset: str, query: str, k: int = 5, mode: str = "vectors", *, paren
     `parents`: of a hierarchy the k chunks that hold the best leaves, each once, however many of its leaves are near; a leaf
     without a parent is its own.
 
-    Raises ConfigError where there is no dataset, no vectors, or vectors of more than one model.
+    Raises ConfigError where there is no dataset, no vectors, or vectors of more than one model, and where a mode that compares
+    parts finds no chunk that has any.
     """
     if table.version(dataset, "chunks") is None:
         raise table.absent(dataset)
@@ -66,6 +68,11 @@ def search(dataset: str, query: str, k: int = 5, mode: str = "vectors", *, paren
     if not chosen.vectors:
         return ranked(dataset, query, np.empty(0, np.float32), k, chosen, parents=parents)
     embed = _embedder(dataset)
+    if chosen.parts and not pc.any(table.read(dataset, "chunks", ["parent_id"])["parent_id"].is_valid()).as_py():
+        raise ConfigError(
+            f"no chunk of {dataset} has smaller ones inside, and the mode {mode} compares those: search it with --mode hybrid, "
+            "or make it with the strategy hierarchical"
+        )
     vector = backends.load(embed, backends.backend(embed.backend).find(embed), query=True).embed([query])[0]
     if mode != "vectors" or parents:
         return ranked(dataset, query, vector, k, chosen, parents=parents)

@@ -20,17 +20,20 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+Count = Annotated[int, Field(strict=True)]  # `true` is no number, and 1.5 no whole one
+
+
 class ChunkSettings(BaseModel):
     """`chunk`: the strategy, what all strategies share, and (as further keys) the strategy's own settings."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     strategy: str = "recursive"
-    size: int = 512
-    overlap: int | str = "12.5%"
+    size: Count = 512
+    overlap: Count | str = "12.5%"
     unit: str = "tokens"
     context: Literal["none", "headings", "llm"] = "none"
-    min_size: int = 0
+    min_size: Count = 0
 
     @property
     def options(self) -> dict[str, Any]:

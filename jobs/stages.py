@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,12 +31,20 @@ def prepare(batch: pa.Table, job: Job, tally: Any) -> Iterator[pa.Table]:
         of_parts = pc.equal(part["status"], rows.PART)
         documents = len(part) - (pc.sum(of_parts).as_py() or 0)
         failed = pc.sum(pc.equal(part["status"], "failed")).as_py()
-        begun, ended = (pc.sum(part["size"].filter(which)).as_py() or 0 for which in (of_parts, part["last"]))
-        counts = {"documents": documents, "failed": failed, "bytes": begun + ended - (ahead if ended else 0)}
-        ahead = 0 if ended else ahead + begun  # of a document whose parts come first, and then its own row
+        new, ahead = _read(part, ahead)
+        counts = {"documents": documents, "failed": failed, "bytes": new}
         count(tally, counts | _due(part, job) | {"prepare_seconds": time.perf_counter() - since})
         yield part
         since = time.perf_counter()
+
+
+def _read(part: pa.Table, ahead: int) -> tuple[int, int]:
+    """The bytes that these rows add to what is read, and how many then count of the source that goes on; before: `ahead`."""
+    lasts = np.flatnonzero(np.asarray(part["last"]))
+    going = pc.max(part["read"].slice(lasts[-1] + 1 if len(lasts) else 0)).as_py() or 0
+    if not len(lasts):
+        return max(0, going - ahead), max(ahead, going)
+    return (pc.sum(part["size"].filter(part["last"])).as_py() or 0) - ahead + going, going
 
 
 def _due(part: pa.Table, job: Job) -> dict[str, float]:
@@ -76,7 +85,8 @@ def write(batch: pa.Table, job: Job, run_id: str, tally: Any) -> pa.Table:
     runs.note(job.output, run_id, entry)
     took = time.perf_counter() - since
     count(tally, {"chunks": entry.chunks, "write_seconds": took})
-    results = runs.as_json(entry), rows.origins(inside), rows.slowest(documents, SLOWEST), took
+    told = entry if job.asks else entry._replace(sources={})  # the journal has them; only a run that may stop early counts them
+    results = runs.as_json(told), rows.origins(inside), rows.slowest(documents, SLOWEST), took
     return pa.table([[json.dumps(result)] for result in results], schema=RESULT)
 
 

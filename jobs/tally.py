@@ -18,7 +18,7 @@ STAGES = ("prepare", "ask", "embed", "forward")  # `embed` is with waiting, `for
 METRICS = {  # of Ray, by what is counted here
     "documents": "Documents read, in whatever state they ended.",
     "failed": "Documents that failed.",
-    "bytes": "Bytes of sources that were read to their end.",
+    "bytes": "Bytes of sources that were read, of a large one as far as it is.",
     "chunks": "Chunks written; readers see them when the run commits.",
     "embedded": "Texts that a model made a vector of.",
     "tokens": "Tokens of these texts, without the model's special ones.",
@@ -47,9 +47,8 @@ class Metrics:
                 self.known[name].inc(value)
 
 
-@ray.remote(num_cpus=0)
 class Tally:
-    """Sums of what the stages report, by name; also as metrics."""
+    """Sums of what the stages report, by name; also as metrics, where there is a Ray."""
 
     def __init__(self, run_id: str) -> None:
         self.counts: Counter[str] = Counter()
@@ -66,24 +65,28 @@ class Tally:
 
 
 def count(tally: Any, counts: Mapping[str, float]) -> None:
-    """Add to a tally; what a stage has counted is there before its result is."""
+    """Add to a tally, of this process or an actor; what a stage has counted is there before its result is."""
+    if isinstance(tally, Tally):
+        tally.add(counts)
+        return
     added = tally.add.remote(counts)
     if isinstance(added, ray.ObjectRef):
         ray.wait([added], timeout=PATIENCE_S)
 
 
 @contextmanager
-def watched(run_id: str, report: Callable[[Mapping[str, float]], None]) -> Iterator[Any]:
-    """A tally whose sums are reported every second, from a thread of this process, as long as the block lasts.
+def watched(run_id: str, report: Callable[[Mapping[str, float]], None], *, here: bool) -> Iterator[Any]:
+    """A tally, in this process or (not `here`) an actor, whose sums are reported every second from a thread of this process, as
+    long as the block lasts.
 
     Should its machine die, nothing is reported any more and the work goes on.
     """
-    tally = Tally.remote(run_id)
+    tally: Any = Tally(run_id) if here else ray.remote(num_cpus=0)(Tally).remote(run_id)
     done = threading.Event()
 
     def say() -> None:
         with suppress(RayError):
-            report(ray.get(tally.read.remote()))
+            report(tally.read() if here else ray.get(tally.read.remote()))
 
     def poll() -> None:
         while not done.wait(POLL_S):

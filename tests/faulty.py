@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
@@ -20,14 +20,15 @@ HOP = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
 class Fault:
     """What happens to requests of this method and path (regular expressions; the path with its query, unescaped).
 
-    An answer of this `status` and S3 `code`, or none at all (`drop`; `lost`: although it was done); `delay_s` before whatever
-    it is, `cut`: half the body. The first `after` such requests go well, and no more than `times` badly.
+    An answer of this `status` and S3 `code` (with these `headers`), or none at all (`drop`; `lost`: although it was done);
+    `delay_s` before whatever it is, `cut`: half the body. The first `after` such requests go well, no more than `times` badly.
     """
 
     method: str = ".*"
     path: str = ".*"
     status: int = 0
     code: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
     drop: bool = False
     lost: bool = False
@@ -100,7 +101,7 @@ def _server(front: Faulty, behind: str) -> ThreadingHTTPServer:
             if fault and fault.status:
                 code = fault.code or {403: "AccessDenied", 500: "InternalError", 503: "SlowDown"}[fault.status]
                 answer = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
-                self.answer(fault.status, [("Content-Type", "application/xml")], answer, len(answer))
+                self.answer(fault.status, [("Content-Type", "application/xml"), *fault.headers.items()], answer, len(answer))
                 return
             status, headers, answer = self.passed_on(body)
             if fault and fault.lost:

@@ -14,7 +14,9 @@ from chunkmill.chunkers.seams import BLANK_LINE, between
 
 @dataclass(frozen=True)
 class Paragraphs:
-    """A chunk for each paragraph, but for `FAIL`, `ABORT`, and `ONCE path`, which aborts if there is no such file yet."""
+    """A chunk for each paragraph, but for `FAIL`, `ABORT`, `ONCE path`, which aborts if there is no such file yet, and
+    `CHANGE path`, which aborts once the file holds other words.
+    """
 
     needs: ClassVar[frozenset[type]] = NOTHING
 
@@ -33,4 +35,8 @@ def obey(paragraph: str) -> None:
         os.abort()
     if paragraph.startswith("ONCE ") and not Path(paragraph[5:]).exists():
         Path(paragraph[5:]).touch()
+        os.abort()
+    if paragraph.startswith("CHANGE "):
+        path = Path(paragraph[7:])
+        path.write_text(path.read_text().replace(paragraph, "No more.").replace("e", "i"))
         os.abort()

@@ -261,7 +261,7 @@ def test_a_dataset_that_may_not_be_read_is_not_said_to_be_missing(folder):
     )
 
     (folder / "closed").chmod(0o700)
-    assert (done.returncode, "can't be told" in done.stderr, "chunkmill run" in done.stderr) == (1, True, False), done.stderr
+    assert (done.returncode, "looked into" in done.stderr, "chunkmill run" in done.stderr) == (1, True, False), done.stderr
 
 
 def test_a_message_carries_no_control_character_to_the_terminal(folder):

@@ -132,7 +132,7 @@ def test_all_measures_equal_the_reference_on_its_corpora(reference, overlap, k):
     expected = reference.evaluate(places, asked, ranked, k=k)
 
     docs = [Document(name, f"/c/{name}.md", texts[name]) for name in names]
-    corpus = Corpus(docs, metrics.axis([len(d.text) for d in docs]), {}, None)
+    corpus = Corpus(docs, metrics.axis([len(d.text) for d in docs]), [], None)
     owners = np.array([names.index(n) for n, _, _ in places])
     cut = Cut(
         [],
@@ -420,7 +420,10 @@ def test_smaller_chunks_cost_fewer_characters_and_the_verdict_says_so(corpus):
     assert (small.name, large.name) == ("paragraph 16 overlap 0", "fixed 200 overlap 0")
     assert found.questions == 41
     assert found.documents == 1
-    assert found.failed == {"corrupt": 1}
+    assert [(f.document, f.kind) for f in found.failed] == [(str(corpus / "c" / "bad.pdf"), "corrupt")]
+    named, *_ = (line for line in scorecard.notes(found) if line.startswith("  "))
+    assert named.startswith(f"  {corpus / 'c' / 'bad.pdf'}: corrupt: ")
+    assert scorecard.as_json(found)["failed"] == {"corrupt": 1}
     assert [x.question for x in found.lost] == ["Gone?"]
     assert small.mean("iou") > large.mean("iou")
     assert small.mean("hit") == 1

@@ -28,9 +28,9 @@ def poisoned_child(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest
     site = tmp_path_factory.mktemp("site")
     (site / "sitecustomize.py").write_text(poison.SITE)
     monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setattr(isolation, "_child", [])
+    monkeypatch.setattr(isolation, "_idle", [])
     yield
-    for child in isolation._child:
+    for child in isolation._idle:
         child.end()
 
 

@@ -345,14 +345,15 @@ def test_the_bytes_of_a_large_file_are_counted_part_by_part_and_once(tmp_path: P
     assert last["due"] == last["done"] > 0
 
 
-def test_of_a_source_with_many_documents_bytes_count_at_its_end(tmp_path: Path) -> None:
+def test_of_a_source_with_many_documents_bytes_count_document_by_document(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_text("".join(f'{{"text": "{FILES["line.txt"]}"}}\n' for _ in range(3)))
+    path.write_text("".join(f'{{"text": "{FILES["line.txt"]}"}}\n' for _ in range(4)))
 
-    *before, last = counted(job(path), path)
+    found = counted(job(path), path)
 
-    assert {counts["bytes"] for counts in before} == {0}
-    assert (last["bytes"], last["documents"]) == (path.stat().st_size, 3)
+    size = path.stat().st_size
+    assert sorted({counts["bytes"] for counts in found}) == pytest.approx([0, size / 4, size / 2, size * 3 / 4, size], abs=1)
+    assert (found[-1]["bytes"], found[-1]["documents"]) == (size, 4)
 
 
 def test_with_late_pooling_a_part_is_read_as_a_document(tmp_path: Path, offline_model: Any) -> None:
@@ -387,9 +388,9 @@ def test_where_a_model_decides_a_document_goes_whole_or_fails(tmp_path: Path, of
 def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A child of the test's own, which finds the strategy."""
     monkeypatch.syspath_prepend(os.path.dirname(__file__))
-    monkeypatch.setattr(isolation, "_child", [])
+    monkeypatch.setattr(isolation, "_idle", [])
     yield
-    for each in isolation._child:
+    for each in isolation._idle:
         each.end()
 
 
@@ -432,6 +433,37 @@ def test_a_part_whose_process_dies_once_comes_once(tmp_path: Path, child: None) 
     assert [r["part"] for r in large] == [*range(len(large) - 1), None]
     assert large[-1]["status"] == "ok"
     assert [c["ordinal"] for c in chunks_of(large)] == list(range(large[-1]["whole"]["chunks"]))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_file_that_changes_before_its_rest_is_read_again_is_not_mixed_of_both(
+    tmp_path: Path, child: None, known: bool
+) -> None:
+    folder = corpus(tmp_path / "in", f"CHANGE {tmp_path / 'in' / 'b.txt'}")
+    rows_ = [row | {"known": known} for row in sources(folder)]
+
+    found = [r for t in isolation.isolated(rows_, faulty(folder, isolate=True)) for r in t.to_pylist()]
+
+    *before, last = (r for r in found if r["uri"].endswith("b.txt"))
+    assert before
+    assert {r["status"] for r in before} == {"part"}
+    assert len({r["content_hash"] for r in before}) == 1
+    assert (last["status"], last["error_kind"]) == ("kept" if known else "failed", "unreadable")
+    assert "changed while it was read" in last["error"]
+    assert found[-1]["uri"].endswith("c.txt")
+
+
+def test_rows_that_follow_a_change_are_not_taken_for_the_rest_of_what_was_there(tmp_path: Path, child: None) -> None:
+    path, texts = tmp_path / "rows.jsonl", [f"Row {i}. {prose(random.Random(i), 3)}" for i in range(1_200)]
+    texts[700] = f"CHANGE {path}"
+    path.write_text("".join(f'{{"text": "{text}"}}\n' for text in texts))
+
+    found = [r for t in isolation.isolated(sources(path), faulty(path, isolate=True)) for r in t.to_pylist()]
+
+    *before, last = found
+    assert len(before) == 512
+    assert len({r["content_hash"] for r in before}) == 1
+    assert (last["uri"], last["status"], last["error_kind"]) == (f"{path}!(the rest)", "failed", "unreadable")
 
 
 def stored(this: Job, tables: Sequence[pa.Table], run_id: str = "dead") -> list[runs.Entry]:
@@ -536,6 +568,29 @@ def test_nights_on_which_it_changes_and_recipes_under_which_it_is_read_again(ray
     assert [bool(s["ledger"]) for s in plan.plan(again).todo.sort_by("uri").to_pylist()] == [True, False, True]
     assert pipeline.run(again).statuses == {"ok": 3}
     assert all(c["n_tokens"] <= 30 for c in state(again.output)[0].values())
+
+
+def test_a_large_file_that_changes_after_the_listing_is_read_as_it_is_and_looked_at_once_more(
+    ray_here: None, tmp_path: Path
+) -> None:
+    folder = corpus(tmp_path / "in")
+    this, changed = job(folder), [f"Other words, {i}." for i in range(1_000)]
+
+    def change(*_: object) -> None:
+        if changed:
+            (folder / "b.txt").write_text("\n\n".join(changed))
+            changed.clear()
+
+    first = pipeline.run(this, change)
+    second = pipeline.run(this)
+
+    chunks, ledger = state(this.output)
+    words = " ".join(c["text"] for c in sorted(chunks.values(), key=lambda c: c["start"]) if c["uri"].endswith("b.txt"))
+    assert [int(n) for n in re.findall(r"Other words, (\d+)\.", words)] == list(range(1_000))
+    assert first.statuses == {"ok": 3}
+    assert (second.changed, second.touched, second.documents) == (1, 1, 0)
+    assert pipeline.run(this).unchanged == 3
+    assert {r["size"] for r in ledger.values()} == {path.stat().st_size for path in folder.iterdir()}
 
 
 def test_of_a_document_that_fails_in_a_later_part_a_run_leaves_no_chunk(ray_here: None, tmp_path: Path) -> None:

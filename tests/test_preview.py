@@ -305,6 +305,32 @@ def test_the_picture_of_a_huge_page_is_small(tmp_path):
     assert (picture.width, picture.height) == (900, 450)
 
 
+@pytest.mark.parametrize(("colour", "channels"), [((0, 0, 0), 1), ((0.5, 0.5, 0.5), 1), ((0, 0.4, 0), 3)])
+def test_a_page_without_colour_is_drawn_in_grey(colour, channels):
+    made = pymupdf.open()
+    made.new_page().insert_text((72, 90), "The fog signal.", fontsize=20, color=colour)
+
+    (sheet,) = facsimiles(made.tobytes(), 1)
+
+    picture = pymupdf.Pixmap(sheet.png)
+    assert picture.n == channels
+    assert len(set(picture.samples)) > 2
+
+
+def test_on_a_page_only_the_chunks_are_looked_for_that_it_holds(tmp_path, monkeypatch):
+    inner, asked = previewpage._boxes, []
+    monkeypatch.setattr(previewpage, "_boxes", lambda i, *more: asked.append(i) or inner(i, *more))
+    (seen,) = looked(pdf(tmp_path / "fog.pdf"), "sentence", size=20)
+
+    html = previewpage.html([seen], 3)
+
+    leaves = seen.cuts[0].leaves
+    assert len(leaves) > 10
+    assert set(asked) == set(range(len(leaves)))
+    assert len(asked) <= len(leaves) + 2  # one may go on over each end of a page
+    assert len(set(re.findall(r'<rect class="k c\d ([^"]+)"', html))) == len(leaves)
+
+
 def test_as_many_pages_are_drawn_as_asked_for(tmp_path, monkeypatch, capsys):
     path, out = pdf(tmp_path / "fog.pdf"), tmp_path / "out.html"
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 import re
+import tarfile
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from chunkmill.jobs import progress
+from chunkmill.io.parsers import parse
+from chunkmill.jobs import documents, progress, stages
 from chunkmill.jobs.adopt import nothing
+from chunkmill.jobs.config import load
 from chunkmill.jobs.pipeline import Summary
 from chunkmill.jobs.plan import TODO, Plan
 from chunkmill.jobs.progress import Progress, share
@@ -114,3 +122,83 @@ def test_what_a_run_that_died_had_written_is_not_counted_again(monkeypatch: pyte
     _, *lines = out.getvalue().splitlines()
     assert ["written" in line for line in lines] == [False, True]
     assert lines[1].endswith("11 chunks written")
+
+
+# How far a large file is
+
+
+TEXTS = [f"Note {i}: " + "the lamp burns until dawn. " * 40 for i in range(200)]
+
+
+def zipped() -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for i, text in enumerate(TEXTS):
+            archive.writestr(f"{i}.txt", text)
+    return packed.getvalue()
+
+
+def tarred() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for i, text in enumerate(TEXTS):
+            info = tarfile.TarInfo(f"{i}.txt")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return packed.getvalue()
+
+
+def parquet() -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": TEXTS}), sink)
+    return sink.getvalue()
+
+
+JSONL = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS).encode()
+LARGE = {
+    "rows.jsonl": JSONL,
+    "rows.jsonl.gz": gzip.compress(JSONL),
+    "latin.jsonl": "".join(json.dumps({"text": f"Küste {t}"}, ensure_ascii=False) + "\n" for t in TEXTS).encode("latin-1"),
+    "rows.parquet": parquet(),
+    "box.mbox": "".join(f"From a@b Mon Jan 1 00:00:00 2024\nSubject: {i}\n\n{t}\n\n" for i, t in enumerate(TEXTS)).encode(),
+    "all.zip": zipped(),
+    "all.tar": tarred(),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_each_document_of_many_says_how_much_of_its_source_is_behind_it(name: str) -> None:
+    reads = [found.read for found in parse(LARGE[name], name)]
+
+    assert len(reads) == len(TEXTS)
+    assert reads == pytest.approx([(i + 1) / len(TEXTS) for i in range(len(TEXTS))], abs=0.05)
+    assert reads == sorted(reads)
+    assert reads[-1] <= 1
+
+
+class Tally:
+    """Keeps what is counted."""
+
+    def __init__(self) -> None:
+        self.counts: list[dict[str, float]] = []
+        self.add = self
+
+    def remote(self, counts: dict[str, float]) -> None:
+        self.counts.append(counts)
+
+
+def test_bytes_count_while_one_file_of_many_documents_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "BATCH_BYTES", 20_000)
+    sources = []
+    for name, data in LARGE.items():
+        (path := tmp_path / name).write_bytes(data)
+        sources.append(dict.fromkeys(TODO.names) | {"uri": str(path), "etag": "", "size": len(data)})
+    job = load({"input": str(tmp_path), "output": str(tmp_path / "out"), "embed": None, "run": {"isolate": False}})
+    tally = Tally()
+
+    list(stages.prepare(pa.Table.from_pylist(sources, TODO), job, tally))
+
+    read, total = [counts["bytes"] for counts in tally.counts], sum(map(len, LARGE.values()))
+    assert sum(read) == total
+    assert max(read) < total / 10
+    assert min(read) >= 0

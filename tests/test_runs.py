@@ -199,7 +199,8 @@ def test_a_document_that_changed_since_a_run_died_is_read_again(ray_here, corpus
     settled(out)
 
 
-def test_of_a_source_that_was_half_written_nothing_is_taken_or_doubled(ray_here, corpus, tmp_path):
+def test_of_a_source_that_was_half_written_nothing_is_taken_or_doubled(ray_here, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "ALONE_ROWS", 512)
     out = tmp_path / "out"
     (corpus / "rows.jsonl").write_text("".join(f'{{"text": "row {n}"}}\n' for n in range(2000)))
     this = job(corpus, out)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from chunkmill import search
+from chunkmill.chunkers.errors import ConfigError
 from chunkmill.io import table
 from chunkmill.jobs import cli, pipeline, ranking
 from chunkmill.jobs.config import load
@@ -71,6 +72,17 @@ def test_without_asking_for_parents_a_hit_names_its_own(dataset):
     assert hits[0].text == "Light the lamp at dusk."
     assert rows[hits[0].parent_id]["text"] == LAMP
     assert [hit.leaves for hit in hits] == [()] * 4
+
+
+@pytest.mark.parametrize("mode", [name for name, each in ranking.MODES.items() if each.parts])
+def test_where_no_chunk_has_sentences_a_search_by_them_says_so(ray_here, offline_model, tmp_path, mode):
+    (tmp_path / "a.txt").write_text(LAMP)
+    pipeline.run(load({"input": str(tmp_path / "a.txt"), "output": str(tmp_path / "out"), "chunk": {"strategy": "document"}}))
+
+    with pytest.raises(ConfigError, match=r"smaller ones inside, and the mode .* --mode hybrid, or .* strategy hierarchical"):
+        search(str(tmp_path / "out"), "a lamp", mode=mode)
+
+    assert search(str(tmp_path / "out"), "a lamp", mode="hybrid")[0].text == LAMP
 
 
 def test_the_command_gives_parents_and_what_they_were_found_by(dataset, monkeypatch, capsys):

@@ -262,7 +262,7 @@ def test_a_turn_ends_no_chunk_below_the_smallest_size():
 
 
 def test_a_smallest_size_above_the_size_is_refused():
-    with pytest.raises(ConfigError, match=r"chunk\.min_size is 90; it must be at most chunk\.size \(80"):
+    with pytest.raises(ConfigError, match=r"chunk\.min_size is 90 with chunk\.size 80; it must be from 0"):
         chunk("Some text.", "semantic", size=80, min_size=90, answers=BAG)
 
 

@@ -64,6 +64,42 @@ def test_a_difference_gives_what_a_vector_store_needs(three_nights, tmp_path, mo
             assert line["text"] == by_id[line["chunk_id"]]["text"]
 
 
+def test_a_version_whose_files_are_deleted_can_not_be_compared_and_the_message_says_why(tmp_path):
+    (tmp_path / "a.txt").write_text("One.")
+    this = job(tmp_path / "a.txt", tmp_path / "out", run={"retention": "0"})
+    pipeline.run(this)
+    (tmp_path / "a.txt").write_text("Two words.")
+    pipeline.run(this)
+
+    with pytest.raises(RunError, match=r"version 0 of .* can't be read any more: its files were deleted after the retention"):
+        changed(str(tmp_path / "out"), 0, 1)
+
+
+def test_a_chunk_with_other_metadata_or_headings_is_put_in_again_and_its_neighbours_are_not(tmp_path):
+    (folder := tmp_path / "in").mkdir()
+    rows = [
+        {"id": "a", "text": "Row a.", "who": "Ann"},
+        {"id": "b", "text": "Row b.", "who": "Bea"},
+        {"id": "c", "text": "Row c."},
+    ]
+    out, this = tmp_path / "out", job(folder, tmp_path / "out", chunk={"strategy": "section", "merge": False, "size": 20})
+    for who, title in (("Ann", "Lamps"), ("Amy", "Lights")):
+        rows[0]["who"] = who
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / "a.md").write_text(f"# {title}\n\n{prose(1, 1)}\n\n## Wicks\n\n{prose(2, 1)}\n\n# Bells\n\n{prose(3, 1)}\n")
+        pipeline.run(this)
+
+    added, removed = changed(str(out), 0, 1, ["uri", "text", "heading_path", "metadata"])
+
+    before, after = ids(out, 0), ids(out, 1)
+    again = [row for row in added.to_pylist() if row["chunk_id"] in before]
+    assert set(removed["chunk_id"].to_pylist()) == before - after
+    assert [dict(r["metadata"]).get("who") for r in again if r["uri"].endswith("#a")] == ["Amy"]
+    assert not any(r["uri"].endswith(("#b", "#c")) for r in added.to_pylist())
+    assert {tuple(r["heading_path"]) for r in again if r["uri"].endswith(".md")} == {("Lights", "Wicks")}
+    assert changed(str(out), 1, 1)[0].num_rows == 0
+
+
 @pytest.mark.parametrize("version", [3, -1])
 def test_a_version_there_is_not_is_refused_with_those_there_are(three_nights, version):
     with pytest.raises(ConfigError, match=f"no version {version}; it has 0 to 2"):

@@ -57,6 +57,7 @@ class Parsed(NamedTuple):
     `member` says which document of the source it is: `#id` for a row, `!name` for a member of an archive; "" where the
     source is one document. `error` is set where this document could not be read and others of the source could.
     White text is allowed: there was nothing to read. What was left out or repaired stands in the metadata's `warning`.
+    `read` is the share of the source that is behind its end, from 0 to 1; 0 where the parser can't tell.
     """
 
     text: str
@@ -66,16 +67,21 @@ class Parsed(NamedTuple):
     error: DocumentError | None = None
     images: tuple[Image, ...] = ()
     format: str = ""
+    read: float = 0.0
 
 
 class Member(NamedTuple):
-    """A file inside a source, to be parsed by its own format. With `name` "" it is the source itself, unfolded to `alias`."""
+    """A file inside a source, to be parsed by its own format. With `name` "" it is the source itself, unfolded to `alias`.
+
+    `read` is as in `Parsed`.
+    """
 
     name: str
     data: bytes
     alias: str = ""
     metadata: dict[str, str] = NO_METADATA
     error: DocumentError | None = None
+    read: float = 0.0
 
 
 def parse(
@@ -139,11 +145,12 @@ class _Unfolding:
             name = found.alias or found.name
             format = detect(name, found.data, self.own)
             for parsed in self.source(found.data, name, format, trail, depth):
-                yield parsed._replace(metadata=found.metadata | parsed.metadata)
+                read = found.read if found.name else parsed.read
+                yield parsed._replace(metadata=found.metadata | parsed.metadata, read=read)
         except DocumentError as error:
             if not found.name:
                 raise  # it is the source itself
-            yield Parsed("", error=error, member=trail, format=format)
+            yield Parsed("", error=error, member=trail, format=format, read=found.read)
 
 
 def _guarded(parser: Parser, format: str, data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Any]:
@@ -156,8 +163,10 @@ def _guarded(parser: Parser, format: str, data: bytes, name: str, options: Mappi
         raise DocumentError("too_deep", f"the {format} parser met structures nested too deeply") from error
     except MemoryError as error:
         raise DocumentError("too_large", f"the {format} parser ran out of memory") from error
-    except Exception as error:
-        # The libraries behind the formats raise whatever they like on damaged input.
+    except BaseException as error:
+        # The libraries behind the formats raise whatever they like on damaged input; a panic in Rust is no Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         raise DocumentError("corrupt", f"the {format} parser failed: {type(error).__name__}: {error}"[:500]) from error
 
 

@@ -108,9 +108,12 @@ def _zstandard(data: bytes) -> tuple[bytes, str]:
 
 def _zip(data: bytes) -> Iterator[Member]:
     package = Package(data, "the ZIP archive")
-    for name in package.names:
+    members = [*package.members()]
+    for number, (name, read) in enumerate(members, 1):
         if not name.endswith("/") and _wanted(name):
-            yield _member(name, lambda name=name: package.read(name))  # type: ignore[misc]
+            yield _member(name, read)._replace(read=number / len(members))
+    for warning in package.warnings:
+        yield Member("(the rest)", b"", error=DocumentError("corrupt", warning))
 
 
 def _tar(data: bytes) -> Iterator[Member]:
@@ -124,7 +127,8 @@ def _tar(data: bytes) -> Iterator[Member]:
                 size += info.size
                 check_inflated(size, len(data), "the TAR archive")
                 file = archive.extractfile(info)
-                yield Member(info.name, file.read() if file else b"")
+                read = min(1.0, (info.offset_data + info.size) / len(data))
+                yield Member(info.name, file.read() if file else b"", read=read)
     except (tarfile.TarError, EOFError, ValueError, OSError) as error:
         if not found:
             raise DocumentError("corrupt", f"the TAR archive can't be read: {error}") from error

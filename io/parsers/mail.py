@@ -90,24 +90,24 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
         yield from (Member(f.name, f.data, error=f.error) for f in files if with_files)
         return
     unique = unique_names()
-    for number, source in enumerate(_messages(data), 1):
+    for number, (source, read) in enumerate(_messages(data), 1):
         own = unique(_message_id(source) or str(number))
         try:
             message, files = _message(source)
         except DocumentError as error:
-            yield Parsed("", member=f"#{own}", error=error)
+            yield Parsed("", member=f"#{own}", error=error, read=read)
             continue
-        yield message._replace(member=f"#{own}")
-        yield from (Member(f"{own}/{f.name}", f.data, error=f.error) for f in files if with_files)
+        yield message._replace(member=f"#{own}", read=read)
+        yield from (Member(f"{own}/{f.name}", f.data, error=f.error, read=read) for f in files if with_files)
 
 
-def _messages(data: bytes) -> Iterator[bytes]:
-    """The messages of a mailbox, `>From ` unescaped. Linear."""
+def _messages(data: bytes) -> Iterator[tuple[bytes, float]]:
+    """The messages of a mailbox, `>From ` unescaped, and the share of it up to the end of each. Linear."""
     starts = [m.start() for m in _FROM.finditer(data)]
     if not starts or data[: starts[0]].strip():
         starts = [0, *starts]
     for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
-        yield _ESCAPED.sub(rb"\1", data[start:end])
+        yield _ESCAPED.sub(rb"\1", data[start:end]), end / len(data)
 
 
 def _message_id(data: bytes) -> str:
@@ -208,7 +208,10 @@ def _cut(body: bytes, boundary: bytes) -> list[bytes]:
     """What stands between the boundaries, whose line end before them is theirs; the last part may lack its end."""
     lines = list(re.finditer(rb"(?:\A|\r?\n|(?<=\n))--" + re.escape(boundary) + rb"(--)?[ \t]*\r?(?=\n|\Z)", body))
     last = next((i for i, line in enumerate(lines) if line[1]), len(lines))
-    ends = [*(line.start() for line in lines), len(body)]
+    end = len(body)
+    if last == len(lines) and len(tail := body[body.rfind(b"\n") + 1 :]) > 2 and (b"--%b--" % boundary).startswith(tail):
+        end -= len(tail)  # a boundary that is cut off
+    ends = [*(line.start() for line in lines), end]
     return [body[line.end() + 1 : end] for line, end in zip(lines[:last], ends[1:], strict=False)]
 
 

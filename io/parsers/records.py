@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from chunkmill.chunkers.errors import DocumentError
 from chunkmill.io.parsers import Parsed, unique_names
-from chunkmill.io.parsers.text import Canonical, decode, mend, paragraphs
+from chunkmill.io.parsers.text import Canonical, decode, mend, paragraphs, told
 
 TEXTS = ("text", "content", "body", "page_content", "document")
 IDS = ("id", "doc_id", "_id", "url")
@@ -38,28 +38,31 @@ def _jsonl(data: bytes, options: Mapping[str, object]) -> Iterator[Parsed]:
     if not _is_utf8(data):
         text, decoding = decode(data)
         source = text.encode()
-    for number, row in _rows(source.removeprefix(b"\xef\xbb\xbf")):
+    for number, row, read in _rows(source.removeprefix(b"\xef\xbb\xbf")):
         if isinstance(row, DocumentError):
-            yield Parsed("", member=str(number), error=row)
+            yield Parsed("", member=str(number), error=row, read=read)
             continue
         if columns is None:
             columns = _columns(_first_rows(source), options)
-        yield _document(row, columns, str(number), decoding)
+        yield _document(row, columns, str(number), decoding)._replace(read=read)
 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(names)[:500] or "none"
 
 
-def _rows(data: bytes) -> Iterator[tuple[int, dict[str, object] | DocumentError]]:
-    """Row number (the line's, from 1) and the object on it, or what is wrong with it. Blank lines are passed over."""
+def _rows(data: bytes) -> Iterator[tuple[int, dict[str, object] | DocumentError, float]]:
+    """Row number (the line's, from 1), the object on it or what is wrong with it, and the share of the data up to its end.
+
+    Blank lines are passed over.
+    """
     start, number = 0, 0
     while start < len(data):
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
         line, start, number = data[start:end].strip(), end + 1, number + 1
         if line:
-            yield number, _row(line, number)
+            yield number, _row(line, number), end / len(data)
 
 
 def _row(line: bytes, number: int) -> dict[str, object] | DocumentError:
@@ -82,7 +85,7 @@ def _row(line: bytes, number: int) -> dict[str, object] | DocumentError:
 def _first_rows(data: bytes) -> dict[str, bool]:
     """The names of the fields of the first rows, and whether they hold strings."""
     names: dict[str, bool] = {}
-    for (_, row), _ in zip(_rows(data), range(_LOOK_AHEAD), strict=False):
+    for (_, row, _), _ in zip(_rows(data), range(_LOOK_AHEAD), strict=False):
         if isinstance(row, dict):
             for key, value in row.items():
                 if value is not None:
@@ -131,7 +134,8 @@ def _document(row: Mapping[str, object], columns: tuple[str, str], number: str, 
             error=DocumentError("corrupt", f"row {number}: no {text_column!r}; it has: {', '.join(row)[:300]}"),
         )
     text, repaired = mend(value or "")
-    metadata = {mend(key)[0]: _scalar(v) for key, v in row.items() if key not in (text_column, id_column) and _scalar(v)}
+    others = {key: _told(v) for key, v in row.items() if key not in (text_column, id_column)}
+    metadata = {mend(key)[0]: said for key, said in others.items() if said}
     if repaired:
         metadata["repaired"] = str(repaired)
     return Parsed(text, paragraphs(text), metadata | dict(decoding), member)
@@ -169,6 +173,11 @@ def _said(value: object) -> str:
     return _scalar(value)
 
 
+def _told(value: object) -> str:
+    """A value as metadata: a scalar, a list or a mapping; "" for null and bytes."""
+    return told(value, _scalar) if isinstance(value, list | dict | tuple) else _scalar(value)
+
+
 def _scalar(value: object) -> str:
     """A scalar as metadata; "" for null and for anything nested."""
     if value is None or isinstance(value, list | dict | tuple | bytes):
@@ -199,12 +208,12 @@ def _parquet(data: bytes, options: Mapping[str, object]) -> Iterator[Parsed]:
         _refuse_bombs(file)
         names = {field.name: _is_string(field.type) for field in file.schema_arrow}
         columns = _columns(names, options)
-        wanted = [f.name for f in file.schema_arrow if not columns[0] or f.name in columns or not pa.types.is_nested(f.type)]
+        wanted = [f.name for f in file.schema_arrow if not columns[0] or f.name in columns or not _is_vector(f.type)]
         number = 0
         for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
             for row in _python(batch):
                 number += 1
-                yield _document(row, columns, str(number), {})
+                yield _document(row, columns, str(number), {})._replace(read=number / file.metadata.num_rows)
     except (pa.ArrowException, OSError, OverflowError, ValueError) as error:
         kind = "encrypted" if "encrypt" in str(error).lower() else "corrupt"
         raise DocumentError(kind, f"not readable as Parquet: {error}"[:500]) from error
@@ -228,6 +237,11 @@ def _value(scalar: pa.Scalar) -> object:
         if isinstance(scalar, pa.ListScalar):
             return [_value(item) for item in scalar]
         return scalar.cast(pa.string()).as_py()
+
+
+def _is_vector(kind: pa.DataType) -> bool:
+    """Whether it is a list of floats, which is worth no reading."""
+    return bool(pa.types.is_nested(kind) and kind.num_fields == 1 and pa.types.is_floating(kind.field(0).type))
 
 
 def _is_string(kind: pa.DataType) -> bool:
