@@ -79,6 +79,13 @@ _TEXTUAL = frozenset(
     ]
 )
 _SNIFF = 1 << 16
+_HALVES = bytes({*range(9), *range(14, 32)} - {0x1A, 0x1B})
+_PLAIN = b" ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_MARKS = re.compile("[\t\n\r -@\u3000-\u303f\uff00-\uff20]")
+_USUAL = re.compile(  # letters and signs of the scripts in wide use
+    "[\t\n\r -~\xa0-\u017f\u0370-\u0556\u0590-\u06ff\u0900-\u0e5b\u10a0-\u10ff\u1e00-\u1eff"
+    "\u2010-\u203a\u20ac\u2116\u2122\u3000-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff9f]"
+)
 
 
 def detect(name: str, data: bytes, own: Collection[str] = ()) -> str:
@@ -96,6 +103,8 @@ def detect(name: str, data: bytes, own: Collection[str] = ()) -> str:
     if found := _by_magic(head, data, claimed):
         return found
     _refuse_binary(head, claimed)
+    if extension(name) == "xls" and not _HTML.match(head[:4096]) and (_XML.match(head) or _is_table(head)):
+        return "xml" if _XML.match(head) else "csv"
     return _textual(head, claimed)
 
 
@@ -194,6 +203,14 @@ def _textual(head: bytes, claimed: str) -> str:
     return "notebook" if _NOTEBOOK.match(head) and b'"cell_type"' in head else "text"
 
 
+def _is_table(head: bytes) -> bool:
+    """Whether the first lines have equally many tabs, semicolons or commas, as what programs export under a name of Excel's."""
+    lines = [line for line in head[:4096].replace(b"\0", b"").splitlines()[:4] if line.strip()][:3]
+    return len(lines) > 1 and any(
+        lines[0].count(mark) and len({line.count(mark) for line in lines}) == 1 for mark in (b"\t", b";", b",")
+    )
+
+
 def _is_markdown(head: bytes) -> bool:
     """Whether a text uses headings of two levels or more, each after a blank line, as only Markdown does."""
     marks = _ATX.findall(head)
@@ -201,9 +218,17 @@ def _is_markdown(head: bytes) -> bool:
 
 
 def utf16_without_mark(head: bytes) -> str:
-    """The byte order where every second byte is (nearly) always NUL, as Latin text in UTF-16 has it; "" where not."""
+    """The byte order of a text in UTF-16 that has no mark; "" where it is none.
+
+    In Latin text every second byte is (nearly) always NUL. Others have the halves of spaces, line ends or punctuation, which
+    are controls in no other encoding, and in one order all characters are of the usual scripts.
+    """
     pairs = len(head) // 2
     even, odd = head[: pairs * 2 : 2].count(0), head[1 : pairs * 2 : 2].count(0)
-    if max(even, odd) < max(2, pairs * 0.4) or min(even, odd) > pairs * 0.05:
-        return ""
-    return "utf-16-le" if odd > even else "utf-16-be"
+    if max(even, odd) >= max(2, pairs * 0.4) and min(even, odd) <= pairs * 0.05:
+        return "utf-16-le" if odd > even else "utf-16-be"
+    if pairs < 3 or len(head) == len(head.translate(None, _HALVES)) or len(head.translate(None, _PLAIN)) < len(head) * 0.4:
+        return ""  # the halves of no text, or plain words with a few controls
+    texts = [(order, head[: pairs * 2].decode(order, "replace")) for order in ("utf-16-le", "utf-16-be")]
+    sound = [(len(_MARKS.findall(text)), order) for order, text in texts if len(_USUAL.findall(text)) >= len(text) * 0.95]
+    return max(sound)[1] if sound else ""

@@ -60,6 +60,7 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
     package = Package(data, "the book")
     _refuse_drm(package)
     book = _book(package)
+    book.warnings += package.warnings
     pages, lost, images = list[Parsed](), list[str](), list[Image]()
     at = 0
     for number, item in enumerate(book.spine, 1):

@@ -48,51 +48,51 @@ def _format(name: str, describes: str, extensions: str, module: str, version: st
 FORMATS: dict[str, Format] = {
     f.name: f
     for f in (
-        _format("text", "plain text in any encoding", "txt text log org", "text", "2/charset-normalizer"),
-        _format("markdown", "CommonMark with tables", "md markdown mdown mkd mdx", "markdown", "1/markdown-it-py"),
-        _format("html", "web pages", "html htm xhtml html5 shtml", "html", "1/selectolax"),
+        _format("text", "plain text in any encoding", "txt text log org", "text", "3/chardet"),
+        _format("markdown", "CommonMark with tables", "md markdown mdown mkd mdx", "markdown", "2/pyromark"),
+        _format("html", "web pages", "html htm xhtml html5 shtml", "html", "2/selectolax"),
         _format(
             "xml",
             "XML: JATS, DocBook, OPML, feeds, any other",
             "xml nxml docbook dbk opml rss atom svg tei",
             "markup",
-            "1/lxml",
+            "2/lxml",
             ("source",),
         ),
-        _format("pdf", "PDF", "pdf", "pdf", "2/pymupdf", _PDF),
-        _format("docx", "Word documents", "docx docm dotx", "docx", "1/lxml", ("images", "comments")),
-        _format("pptx", "PowerPoint presentations", "pptx pptm ppsx potx", "pptx", "1/lxml", ("images",)),
-        _format("xlsx", "Excel workbooks", "xlsx xlsm xltx xlsb xls", "sheets", "1/python-calamine"),
-        _format("odt", "OpenDocument text", "odt ott fodt", "odf", "1/lxml", ("images", "comments")),
-        _format("odp", "OpenDocument presentations", "odp otp fodp", "odf", "1/lxml", ("images", "comments")),
-        _format("ods", "OpenDocument spreadsheets", "ods ots", "sheets", "1/python-calamine"),
-        _format("epub", "EPUB books", "epub", "epub", "1/selectolax", ("images",)),
-        _format("rtf", "Rich Text Format", "rtf", "rtf", "1/charset-normalizer"),
-        _format("notebook", "Jupyter notebooks", "ipynb", "notebook", "1/markdown-it-py", ("images",)),
-        _format("rst", "reStructuredText", "rst rest", "rst", "1/charset-normalizer"),
-        _format("asciidoc", "AsciiDoc", "adoc asciidoc asc", "asciidoc", "1/charset-normalizer"),
-        _format("latex", "LaTeX source", "tex ltx latex", "latex", "1/charset-normalizer"),
+        _format("pdf", "PDF", "pdf", "pdf", "3/pymupdf", _PDF),
+        _format("docx", "Word documents", "docx docm dotx", "docx", "2/lxml", ("images", "comments")),
+        _format("pptx", "PowerPoint presentations", "pptx pptm ppsx potx", "pptx", "2/lxml", ("images",)),
+        _format("xlsx", "Excel workbooks", "xlsx xlsm xltx xlsb xls", "sheets", "2/python-calamine"),
+        _format("odt", "OpenDocument text", "odt ott fodt", "odf", "2/lxml", ("images", "comments")),
+        _format("odp", "OpenDocument presentations", "odp otp fodp", "odf", "2/lxml", ("images", "comments")),
+        _format("ods", "OpenDocument spreadsheets", "ods ots", "sheets", "2/python-calamine"),
+        _format("epub", "EPUB books", "epub", "epub", "2/selectolax", ("images",)),
+        _format("rtf", "Rich Text Format", "rtf", "rtf", "2/chardet"),
+        _format("notebook", "Jupyter notebooks", "ipynb", "notebook", "2/pyromark", ("images",)),
+        _format("rst", "reStructuredText", "rst rest", "rst", "2/chardet"),
+        _format("asciidoc", "AsciiDoc", "adoc asciidoc asc", "asciidoc", "2/chardet"),
+        _format("latex", "LaTeX source", "tex ltx latex", "latex", "2/chardet"),
         _format(
             "csv",
             "tables as CSV or TSV, a document per file",
             "csv tsv tab",
             "delimited",
-            "1/charset-normalizer",
+            "2/chardet",
             ("delimiter",),
         ),
-        _format("json", "JSON, a document per file", "json geojson json5", "jsontext", "1/charset-normalizer"),
-        _format("jsonl", "JSON Lines, a document per row", "jsonl ndjson", "records", "1/pyarrow", _ROWS),
-        _format("parquet", "Parquet, a document per row", "parquet pq", "records", "1/pyarrow", _ROWS),
+        _format("json", "JSON, a document per file", "json geojson json5", "jsontext", "2/chardet"),
+        _format("jsonl", "JSON Lines, a document per row", "jsonl ndjson", "records", "2/pyarrow", _ROWS),
+        _format("parquet", "Parquet, a document per row", "parquet pq", "records", "2/pyarrow", _ROWS),
         _format(
-            "email", "mail messages; attachments are documents of their own", "eml", "mail", "1/selectolax", ("attachments",)
+            "email", "mail messages; attachments are documents of their own", "eml", "mail", "2/selectolax", ("attachments",)
         ),
-        _format("mbox", "mailboxes, a document per message", "mbox", "mail", "1/selectolax", ("attachments",)),
-        _format("subtitles", "subtitles (SubRip, WebVTT)", "srt vtt", "subtitles", "1/charset-normalizer"),
-        _format("code", "source code", _CODE, "code", "1/charset-normalizer"),
+        _format("mbox", "mailboxes, a document per message", "mbox", "mail", "2/selectolax", ("attachments",)),
+        _format("subtitles", "subtitles (SubRip, WebVTT)", "srt vtt", "subtitles", "2/chardet"),
+        _format("code", "source code", _CODE, "code", "2/chardet"),
         _format(
-            "archive", "ZIP and TAR archives: each member is a document, archive!member", _ARCHIVES, "containers", "1/pyarrow"
+            "archive", "ZIP and TAR archives: each member is a document, archive!member", _ARCHIVES, "containers", "2/pyarrow"
         ),
-        _format("compressed", "gzip, bzip2, xz and Zstandard around any of these", _COMPRESSED, "containers", "1/pyarrow"),
+        _format("compressed", "gzip, bzip2, xz and Zstandard around any of these", _COMPRESSED, "containers", "2/pyarrow"),
     )
 }
 BY_EXTENSION = {extension: f.name for f in FORMATS.values() for extension in f.extensions}

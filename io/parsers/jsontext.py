@@ -47,6 +47,7 @@ _LONGEST = 300
 _WIDTH, _DEEPEST = 100, 8
 _MOST = 0.8  # a member of an object that holds more than this of the file is no record: its own members are
 _WRAPPERS = 8
+_WHOLE = 2  # for one broken line there are so many whole ones
 
 
 def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed]:
@@ -59,6 +60,10 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
     try:
         source = tokens(text)
     except DocumentError as error:
+        if found := _lines(text):
+            source, metadata["warning"] = found
+            yield _document(source, metadata)
+            return
         if not _closed(text):
             raise
         metadata["warning"] = f"{error.message}; kept as it is written"
@@ -143,6 +148,26 @@ def _readable(string: str) -> tuple[str, int]:
     return mend(_ESCAPE.sub(character, string))
 
 
+def _lines(text: str) -> tuple[Source, str] | None:
+    """The values of JSON Lines of which some are broken, and which those are; None where it isn't that."""
+    good, broken = list[str](), list[int]()
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            whole = len(tokens(line).tops) == 1 and line.lstrip()[0] in "[{"
+        except DocumentError:
+            whole = False
+        if whole:
+            good.append(line)
+        else:
+            broken.append(number)
+    if len(good) < 2 or len(broken) * _WHOLE > len(good):
+        return None
+    where = ", ".join(map(str, broken[:5])) + (", …" if len(broken) > 5 else "")
+    return tokens("\n".join(good)), f"{len(broken)} lines are no JSON and left out: {where}"
+
+
 def _closed(text: str) -> bool:
     """Whether all strings, comments and brackets of something like JSON are closed. Linear."""
     at, opened, seen = 0, list[str](), False
@@ -166,7 +191,8 @@ def _document(source: Source, metadata: dict[str, str]) -> Parsed:
     if source.repaired:
         metadata["repaired"] = str(source.repaired + int(metadata.get("repaired", "0")))
     if source.odd:
-        metadata["warning"] = f"not strict JSON: {', '.join(source.odd)}"
+        odd = f"not strict JSON: {', '.join(source.odd)}"
+        metadata["warning"] = f"{metadata['warning']}; {odd}" if "warning" in metadata else odd
     if found == ["null"]:
         return Parsed("", (), metadata)
     if len(found) == 1 and found[0].startswith('"'):

@@ -17,7 +17,7 @@ from pyromark import Markdown, Options
 
 from chunkmill.chunkers.base import Block, Kind, Span
 from chunkmill.io.parsers import Parsed
-from chunkmill.io.parsers.text import decode
+from chunkmill.io.parsers.text import decode, told
 
 _KINDS: dict[str, Kind] = {
     "Heading": "heading",
@@ -51,6 +51,8 @@ class _Found(NamedTuple):
 def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Parsed]:
     """The source itself, its top-level blocks, and its front matter as metadata."""
     text, metadata = decode(data)
+    if nuls := text.count("\0"):
+        metadata["warning"] = f"{nuls} NUL characters among the text"
     body, front = front_matter(text)
     yield Parsed(text, tuple(blocks(text, body)), front | metadata)
 
@@ -203,7 +205,7 @@ def _inline() -> Markdown:
 
 
 def front_matter(text: str) -> tuple[int, dict[str, str]]:
-    """Where the body begins, and the scalars of the YAML or TOML in front of it."""
+    """Where the body begins, and the values of the YAML or TOML in front of it."""
     opening = _FRONT.match(text)
     if not opening:
         return 0, {}
@@ -216,7 +218,7 @@ def front_matter(text: str) -> tuple[int, dict[str, str]]:
 
 
 def _values(fence: str, source: str) -> dict[str, str] | None:
-    """The scalars of a mapping as strings; None where the source is no mapping (then it is no front matter)."""
+    """The values of a mapping as strings; None where the source is no mapping (then it is no front matter)."""
     try:
         # The base loader makes nothing but strings, lists and dicts, whatever tags say.
         loaded = tomllib.loads(source) if fence == "+++" else yaml.load(source, Loader=yaml.BaseLoader)
@@ -224,5 +226,9 @@ def _values(fence: str, source: str) -> dict[str, str] | None:
         loaded = dict(re.findall(r"^([\w-]+)[ \t]*[:=][ \t]*([^\r\n]*)", source, re.M)) or None
     if not isinstance(loaded, dict):
         return None if source.strip() else {}
-    scalars = {str(key): value for key, value in loaded.items() if isinstance(key, str) and not isinstance(value, dict | list)}
-    return {key: str(value).strip() for key, value in scalars.items() if str(value).strip()}
+    said = {key: _said(value) for key, value in loaded.items() if isinstance(key, str)}
+    return {key: words for key, words in said.items() if words}
+
+
+def _said(value: object) -> str:
+    return told(value) if isinstance(value, dict | list) else str(value).strip()

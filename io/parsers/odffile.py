@@ -34,6 +34,7 @@ class File:
     def __init__(self, data: bytes) -> None:
         self.warnings: list[str] = []
         self.package = Package(data, _WHAT) if data.startswith(b"PK") else None
+        self.warnings += self.package.warnings if self.package else []
         self._refuse_encrypted()
         roots = [self._required(data), *filter(None.__ne__, (self._optional(n) for n in ("styles.xml", "meta.xml")))]
         self.roots: list[etree._Element] = [root for root in roots if root is not None]

@@ -15,7 +15,7 @@ from lxml import etree
 
 from chunkmill.chunkers.errors import DocumentError
 from chunkmill.io.parsers.text import mend
-from chunkmill.io.parsers.xmltree import local, tree
+from chunkmill.io.parsers.xmltree import damage, local, tree
 from chunkmill.io.parsers.zipped import Package
 
 _PROPERTIES = {
@@ -50,7 +50,10 @@ def relations(package: Package, part: str) -> dict[str, Relation]:
     except DocumentError as error:
         if error.kind != "corrupt":
             raise
+        package.warn(f"{where} could not be read")
         return {}
+    if damage(found):
+        package.warn(f"{where} is damaged XML, read as far as possible")
     return {
         relation.get("Id", ""): Relation(
             relation.get("Type", "").rpartition("/")[2], _joined(folder, relation.get("Target", ""))

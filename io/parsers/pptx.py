@@ -23,7 +23,7 @@ from chunkmill.io.parsers.equations import linear
 from chunkmill.io.parsers.office import png, steps
 from chunkmill.io.parsers.ooxml import Relation, attribute, outermost, properties, reference, related, relations, unescaped
 from chunkmill.io.parsers.text import Canonical
-from chunkmill.io.parsers.xmltree import local, tree
+from chunkmill.io.parsers.xmltree import damage, local, tree
 from chunkmill.io.parsers.zipped import Package
 
 _TITLES = frozenset(("title", "ctrTitle"))
@@ -77,7 +77,9 @@ def _metadata(package: Package, deck: _Deck, count: int, failed: Sequence[tuple[
     found["slides"] = str(count)
     if deck.hidden:
         found["hidden_slides"] = ", ".join(map(str, deck.hidden))
-    lost = [f"{len(failed)} of {count} slides could not be read: {failed[0][0]}: {failed[0][1]}"] if failed else []
+    lost = [*package.warnings]
+    if failed:
+        lost.append(f"{len(failed)} of {count} slides could not be read: {failed[0][0]}: {failed[0][1]}")
     if deck.lost:
         lost.append(f"could not be read: {', '.join(deck.lost[:5])}{', …' if len(deck.lost) > 5 else ''}")
     return found | ({"warning": "; ".join(lost)} if lost else {})
@@ -238,6 +240,8 @@ def _place(blocks: Sequence[Block], at: int, captioned: bool) -> Span:
 def _root(package: Package, part: str) -> etree._Element:
     """The tree of a part, without what stands in for newer mark-up that we read."""
     root = tree(package.read(part), part)
+    if damaged := damage(root):
+        package.warn(f"{part} is damaged XML, read as far as possible: {damaged}")
     for fallback in list(root.iter("{*}Fallback")):
         above = fallback.getparent()
         if above is not None and any(local(e) == "Choice" for e in above):

@@ -23,7 +23,7 @@ from python_calamine import CalamineSheet, CalamineWorkbook, PasswordError, Shee
 from chunkmill.chunkers.errors import DocumentError
 from chunkmill.io.parsers import Parsed
 from chunkmill.io.parsers.text import Canonical
-from chunkmill.io.parsers.workbooks import Prepared, prepared
+from chunkmill.io.parsers.workbooks import Prepared, mended, prepared
 
 T = TypeVar("T")
 
@@ -48,8 +48,13 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
     if not data.startswith((b"PK", b"\xd0\xcf\x11\xe0")):
         raise DocumentError("type_mismatch", "named like a workbook, but neither a ZIP archive nor an OLE file")
     ready = prepared(data) if data.startswith(b"PK") else Prepared(data)
-    book = _calm(lambda: CalamineWorkbook.from_filelike(io.BytesIO(ready.data)))
-    out, states, lost, failures = Canonical(), dict[str, str](), list[str](), list[DocumentError]()
+    try:
+        book = _open(ready)
+    except DocumentError:
+        if not data.startswith(b"PK"):
+            raise
+        book = _open(mended(ready))
+    out, states, lost, failures = Canonical(), dict[str, str](), ready.lost, list[DocumentError]()
     for index, sheet in enumerate(book.sheets_metadata):
         if sheet.typ not in _READ:
             continue
@@ -70,6 +75,10 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
         raise DocumentError(failures[0].kind, "; ".join(lost)[:500])
     told = {"sheets": str(len(states)), "sheet_states": json.dumps(states, ensure_ascii=False), "warning": "; ".join(lost)}
     yield out.document(ready.metadata | {key: value for key, value in told.items() if value})
+
+
+def _open(ready: Prepared) -> CalamineWorkbook:
+    return _calm(lambda: CalamineWorkbook.from_filelike(io.BytesIO(ready.data)))
 
 
 def _calm(read: Callable[[], T]) -> T:

@@ -8,10 +8,11 @@ U+FFFD and is counted.
 from __future__ import annotations
 
 import codecs
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from chunkmill.chunkers.base import Block, Kind, Span
 from chunkmill.chunkers.errors import DocumentError
@@ -24,37 +25,19 @@ _MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF16_LE, "utf-16", "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16", "utf-16-be"),
 )
-# What the guesser may answer: encodings found in the wild, not all that Python has.
+# What the guesser may answer: encodings found in the wild, not all that Python has; ASCII is its word for none.
 _CANDIDATES = (
-    "cp932 euc_jp gb18030 big5 big5hkscs cp949 cp1251 koi8_r koi8_u cp866 mac_cyrillic iso8859_5 cp1253 iso8859_7 "
-    "cp1255 iso8859_8 cp1256 iso8859_6 cp874 cp1258 cp1252 cp1250 iso8859_2 cp1254 cp1257 iso8859_10 iso8859_4 "
-    "iso8859_13 iso8859_15 mac_roman cp437 cp850 cp852 cp037 cp500"
+    "ascii cp932 euc-jp gb18030 big5 big5hkscs cp949 cp1251 koi8-r koi8-u cp866 mac-cyrillic iso8859-5 cp1253 iso8859-7 "
+    "cp1255 iso8859-8 cp1256 iso8859-6 cp874 cp1258 cp1252 cp1250 iso8859-2 cp1254 cp1257 iso8859-4 "
+    "iso8859-13 iso8859-15 mac-roman cp437 cp850 cp852 cp037 cp500"
 )
-# Any bytes decode in any of these; the letters of the languages written in them tell which one it is.
-_LATIN: dict[str, tuple[str, ...]] = {
-    "cp1252": (
-        "éèàêçùôîïëâûœ",
-        "äöüß",
-        "áéíóúñüºª",
-        "ãõçáéíóúâêôà",
-        "àèéìòù",
-        "åäöé",
-        "æøåé",
-        "þðáéíóúýæö",
-        "ëïéöü",
-        "çàèéíïòóúü",
-    ),
-    "cp1250": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ"),
-    "cp1254": ("çğıöşüâîİ",),
-    "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž", "äõöüšž"),
-    "iso8859_2": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áéíóöőúüű", "čćđšž", "ăâîşţ"),
-    "iso8859_4": ("ąčęėįšųūž", "āčēģīķļņšūž", "áčđŋšŧž"),
-    "mac_roman": ("éèàêçùôîïëâûœ", "äöüß", "áéíóúñüºª"),
-    "cp850": ("éèàêçùôîïëâûœ", "äöüß", "áéíóúñüºª"),
-    "iso8859_10": ("áčđŋšŧžåäöâ", "þðáéíóúýæö"),
-}
-_LATIN_GUESSES = frozenset([*_LATIN, "cp437", "cp852", "iso8859_13", "iso8859_15", "cp1258"])
-_PUNCTUATION = frozenset("‘’“”„‚–—…«»‹›•€£§©®°·×¿¡´\xa0™½¼²³ªº")
+# Where the guesser names a wider one, the narrower that is meant is tried first.
+_NARROWER = {"euc_jis_2004": "euc_jp", "big5hkscs": "big5", "cp1140": "cp037"}
+# Few texts are in these; where Windows-1252 reads as well, it is that if so much of the words has letters above ASCII.
+_SELDOM = {"mac_roman": 1.0, "cp437": 1.0, "cp850": 1.0, "cp852": 1.0, "iso8859_15": 1.0, "iso8859_4": 0.25, "iso8859_13": 0.25}
+_FEW = 0.09  # the same for all others: in most languages that need them there are more
+_VAGUE, _NEAR = 0.05, 1.25  # the guesser's confidence with hardly anything to go by; how much less another may have
+_LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "cp1257", "cp1258", *_SELDOM)
 _DECLARABLE = (
     "ascii",
     "utf",
@@ -75,7 +58,7 @@ _DECLARABLE = (
     "latin",
 )
 _SAMPLE = 1 << 16
-_WESTERN = _PUNCTUATION.union(*_LATIN["cp1252"])
+LONGEST = 2000  # characters of a list or mapping that is metadata
 _NOT_LATIN = (
     "koi8",
     "cp1251",
@@ -92,8 +75,22 @@ _NOT_LATIN = (
 )
 _ODD_WORDS = re.compile(r"(?:[^\W\d_a-zA-Z]|[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0e31-\u0e4e]){2,}")
 _UTF8_SHAPE = re.compile(rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}")
+_HIGH_RUN = re.compile(rb"[\x80-\xff]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_WORDS = re.compile(r"[^\W\d_µªº]+")
+_MISPLACED = re.compile(r"[^\W\d_][^\x00-\x7f\w’‘´·–—…“”°™®©\xa0\xad][^\W\d_]|[£¥§¶±][^\W\d_]|[^\W\d_][£¥¶±¿¡]|[¤¨¯¸ƒˆ˜ŠšŽž]")
+_SIGNS = re.compile(r"(?<![^\W\d_])(?:[±£¥¢¶¼½¾](?![^\W\d_])|µ[mgslFAVWH]\b)")
+_ODD_LINES = re.compile(rb"[^\n\r\x80-\xff]*+[\x80-\xff][^\n\r]*+")
+_ASCII_STRETCH = re.compile(rb"([\0-\x7f]{120})[\0-\x7f]*+(?<=([\0-\x7f]{120}))")
+_CAPITALS = bytes({*range(128), *range(0xC0, 0xE0), *b"\x84\x85\x93\x94\x96\x97\xab\xb9\xbb"})  # with quotes and dashes
+_SMALL = bytes((*range(0xC0), *range(0xE0, 0x100), *range(0xE0, 0x100)))
+_CONTROL = re.compile("[\x80-\x84\x86-\x9f]")
+_INSIDE = re.compile(r"[^\W\d_][^\x00-\x7f\w’‘·\xad\u0300-\u0323](?=[^\W\d_])")
+_BOXED = re.compile(r"[─-▟][^\W\d_]|[^\W\d_][─-▟]")
+_MAC_CAPITALS = re.compile(rb"[\x80-\x9f]")
+_CONTROLS = bytes({*range(32)} - set(b"\t\n\r"))
 _PARAGRAPH = re.compile(r"\S[^\n\r]*+(?:(?:\r\n|\n|\r)[^\S\n\r]*+\S[^\n\r]*+)*+")
+_KANA = re.compile("[\u3001\u3002\u3041-\u30fc]")
 _HALF_WIDTH = re.compile("[\uff61-\uff9f]")
 
 
@@ -103,6 +100,18 @@ def parse(data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Par
     if nuls := text.count("\0"):
         metadata["warning"] = f"{nuls} NUL characters among the text"
     yield Parsed(text, paragraphs(text), metadata)
+
+
+def told(value: object, scalar: Callable[[object], str] = str) -> str:
+    """A list or a mapping as metadata: scalars joined by ", ", others as JSON; "" for an empty one and for what is too long."""
+    if isinstance(value, list | tuple) and not any(isinstance(item, list | tuple | dict) for item in value):
+        words = ", ".join(word for item in value if (word := scalar(item).strip()))
+    else:
+        try:
+            words = json.dumps(value, ensure_ascii=False, default=scalar) if value else ""
+        except (RecursionError, ValueError):  # too deep to be written, or it holds a number that is too long
+            return ""
+    return mend(words)[0] if len(words) <= LONGEST else ""
 
 
 def paragraphs(text: str) -> tuple[Block, ...]:
@@ -144,7 +153,7 @@ def _decode(data: bytes, declared: str) -> tuple[str, str, int]:
     codec = _codec(declared)
     if codec and (text := _strictly(data, codec)) is not None:
         return text, codec, 0
-    if _share_of_utf8(data[: _SAMPLE * 4]) > 0.5:
+    if _is_damaged_utf8(data[: _SAMPLE * 4]):
         return _repaired(data)
     return _guess(data)
 
@@ -197,10 +206,17 @@ def _codec(declared: str) -> str:
     return same.get(found.name, found.name)
 
 
-def _share_of_utf8(data: bytes) -> float:
-    """How much of the bytes above ASCII has the shape of UTF-8, be it legal (overlong forms and surrogates are not)."""
-    high = _high(data)
-    return sum(map(len, _UTF8_SHAPE.findall(data))) / high if high else 1.0
+def _is_damaged_utf8(data: bytes) -> bool:
+    """Whether most bytes above ASCII stand in runs of the shape of UTF-8, be it legal (overlong forms and surrogates are not).
+
+    Two bytes of another encoding look like it by chance, whole words hardly ever.
+    """
+    shaped, all = 0, 0
+    for run in _HIGH_RUN.findall(data):
+        all += len(run)
+        if sum(map(len, _UTF8_SHAPE.findall(run))) >= len(run) * 0.8:
+            shaped += len(run)
+    return shaped > all * 0.5
 
 
 def _repaired(data: bytes) -> tuple[str, str, int]:
@@ -223,27 +239,62 @@ def _repaired(data: bytes) -> tuple[str, str, int]:
 
 
 def _guess(data: bytes) -> tuple[str, str, int]:
-    from charset_normalizer import from_bytes
-
     sample = _sample(data)
-    guesses = [m.encoding for m in from_bytes(sample, cp_isolation=_CANDIDATES.split(), enable_fallback=False)]
-    if not guesses or guesses[0] in _LATIN_GUESSES or not _looks_right(sample, guesses[0]):
-        guesses = [*_latin(sample), *guesses]
-    for encoding in ("cp1255", *guesses) if _is_hebrew(sample) else guesses:
-        text = _strictly(data, encoding) if _looks_right(sample, encoding) else None
-        if text is not None:
+    for encoding in _guesses(sample):
+        if (text := _strictly(data, encoding)) is not None:
             return text, encoding, 0
     high = _high(data)
+    if high <= len(data) * 0.01 and (text := _strictly(data, "cp1252")) is not None:
+        return text, "cp1252", 0
     if high <= len(data) * 0.25:
         text = data.decode("utf-8", "replace")
         return text, "utf-8", text.count("\ufffd")
     raise DocumentError("undecodable", f"in no known encoding: {high} of {len(data)} bytes are above ASCII and no reading fits")
 
 
+def _guesses(sample: bytes) -> Iterator[str]:
+    """Encodings that the sample may be in, the likeliest first."""
+    found = _detected(sample)
+    if not sample.translate(None, _CAPITALS):  # the guesser knows small letters better
+        found += [guess for guess in _detected(sample.translate(_SMALL)) if guess[1] in ("cp1251", "cp1253")]
+        found.sort(key=lambda guess: -guess[0])
+    right = (guess for guess in found if _looks_right(sample, guess[1]))
+    sure, first = next(right, (0.0, ""))
+    yield from (name for name in ("cp932", "euc_jp") if _is_kana(sample, name))
+    vague = any(name == "cp1252" and _VAGUE > sure < other * _NEAR for other, name in found)
+    if _is_western(sample, first, 1.0 if vague else _FEW):
+        yield "cp1252"
+    if first == "mac_cyrillic" and not _MAC_CAPITALS.search(sample):
+        yield "cp1251"
+    for name in chain((first,), (name for _, name in right)):
+        yield from dict.fromkeys(filter(None, (_NARROWER.get(name), name)))
+
+
+def _is_kana(sample: bytes, encoding: str) -> bool:
+    """Whether most characters above ASCII are kana, of which the guesser makes nothing where there are no others."""
+    text = _strictly(sample, encoding) or ""
+    return len(_KANA.findall(text)) > sum(c > "\x7f" for c in text) * 0.7
+
+
+def _detected(sample: bytes) -> list[tuple[float, str]]:
+    from chardet import detect_all
+
+    guesses = detect_all(
+        sample, ignore_threshold=True, include_encodings=_CANDIDATES.split(), compat_names=False, no_match_encoding="ascii"
+    )
+    return [(g["confidence"], g["encoding"].replace("-", "_")) for g in guesses if g["encoding"] not in (None, "ascii")]
+
+
 def _looks_right(sample: bytes, encoding: str) -> bool:
     """Whether the letters above ASCII lie as those of the encoding's languages do."""
     text = sample.decode(encoding, "ignore")
     odd = sum(c > "\x7f" for c in text)
+    if encoding in ("cp037", "cp1140", "cp500"):
+        return sum(c.isascii() and c.isprintable() for c in text) >= len(text) * 0.8
+    if len(_CONTROL.findall(text)) > odd * 0.02:
+        return False
+    if encoding in _LATIN and odd > 4:
+        return _is_latin(text)
     if encoding == "cp932":  # other alphabets read as Shift JIS become half-width katakana
         return len(_HALF_WIDTH.findall(text)) <= odd / 2
     if encoding == "gb18030":  # anything can be read as rare hanzi
@@ -255,15 +306,18 @@ def _looks_right(sample: bytes, encoding: str) -> bool:
     return True
 
 
-def _is_hebrew(sample: bytes) -> bool:
-    """Hebrew letters only: read as Cyrillic they are all small, and none of them is ы, ь, э, ю or я."""
-    letters = re.findall(rb"[\x80-\xff]", sample)
-    return (
-        len(letters) >= 12
-        and all(b"\xe0" <= letter <= b"\xfa" for letter in letters)
-        and len(set(letters)) > 5
-        and (max(map(len, re.findall(rb"[\xe0-\xfa]+", sample))) > 2)
-    )
+def _is_latin(text: str) -> bool:
+    """Whether the words are of Latin letters with accents on some and capitals in front; no signs stand in them.
+
+    Other alphabets read as Latin become words of accented letters alone, and what is no text has capitals anywhere.
+    """
+    words = _WORDS.findall(text)
+    odd = [word for word in words if not word.isascii()]
+    accented = sum(c > "\x7f" for word in odd for c in word)
+    orderly = sum(word[1:].islower() or word.isupper() or len(word) == 1 for word in odd)
+    if len(_INSIDE.findall(text)) > sum(c > "\x7f" for c in text) * 0.2:
+        return False
+    return accented <= sum(map(len, words)) * 0.7 and orderly >= len(odd) * 0.7 and not _BOXED.search(text)
 
 
 def _high(data: bytes) -> int:
@@ -271,30 +325,38 @@ def _high(data: bytes) -> int:
 
 
 def _sample(data: bytes) -> bytes:
-    """Up to 64 KB of whole lines from the first byte above ASCII on."""
-    first = re.search(rb"[\x80-\xff]", data)
-    start = data.rfind(b"\n", 0, first.start() if first else 0) + 1
-    start = max(start, (first.start() if first else 0) - 2048)
-    if len(data) - start <= _SAMPLE:
-        return data[start:]
-    end = data.rfind(b"\n", start, start + _SAMPLE)
-    return data[start : end if end > start else start + _SAMPLE]
+    """Up to 64 KB of the lines with bytes above ASCII, without most of what is ASCII in long ones."""
+    found, size = list[bytes](), 0
+    for line in _ODD_LINES.finditer(data):
+        found.append(_ASCII_STRETCH.sub(rb"\1 \2", line[0]).translate(None, _CONTROLS))
+        size += len(found[-1])
+        if size > _SAMPLE:
+            break
+    return b"\n".join(found)[:_SAMPLE]
 
 
-def _latin(sample: bytes) -> list[str]:
-    """Latin encodings in which nearly all letters above ASCII belong to one language, the likeliest first."""
-    scores: list[tuple[float, int, str]] = []
-    for encoding, alphabets in _LATIN.items():
-        text = _strictly(sample, encoding)
-        if text is None:
-            continue
-        odd = [c for c in text.lower() if c > "\x7f"]
-        letters = [c for c in odd if c not in _PUNCTUATION]
-        known = max(sum(c in alphabet for c in letters) for alphabet in alphabets)
-        scores.append((-(known + len(odd) - len(letters)) / max(1, len(odd)), len(scores), encoding))
-    likely = [encoding for score, _, encoding in sorted(scores) if score <= -0.8]
-    western = sum(c in _WESTERN for c in sample.decode("cp1252", "replace").lower() if c > "\x7f")
-    return likely or (["cp1252"] if western >= 0.9 * _high(sample) else [])
+def _is_western(sample: bytes, guessed: str, most: float) -> bool:
+    """Whether the sample is Windows-1252 rather than what was guessed, or reads the same in it.
+
+    What is odd stands where people write it; and at most this share of the words is, or the guess has letters for signs
+    that stand alone.
+    """
+    text = _strictly(sample, "cp1252")
+    other = _strictly(sample, guessed) if guessed else None
+    if text is None or text == other:
+        return text is not None
+    words = _WORDS.findall(text)
+    odd = [word for word in words if not word.isascii()]
+    if _MISPLACED.search(text) or sum(map(_is_western_word, odd)) < len(odd) * 0.7:
+        return False
+    lone = other is not None and len(other) == len(text) and any(other[m.start()].isalpha() for m in _SIGNS.finditer(text))
+    return lone or len(odd) <= max(len(words) * _SELDOM.get(guessed, most), 2 * (guessed in _SELDOM))
+
+
+def _is_western_word(word: str) -> bool:
+    """Whether a word has capitals only at its beginning or throughout, and letters of ASCII too."""
+    plain = sum(c.isascii() for c in word)
+    return len(word) == 1 or (plain * 3 >= len(word) and (word[1:].islower() or word.isupper()))
 
 
 class Canonical:

@@ -43,7 +43,7 @@ class Word:
     """The parts of a Word file. A broken part other than the main one costs a warning."""
 
     def __init__(self, package: Package) -> None:
-        self.package, self.warnings = package, list[str]()
+        self.package, self.warnings = package, [*package.warnings]
         self.top = self._relations("")
         self.main = self._target(self.top, "officeDocument") or "word/document.xml"
         self.root = _xml(package, self.main)

@@ -23,7 +23,7 @@ from lxml import etree
 from chunkmill.chunkers.errors import DocumentError
 from chunkmill.io.parsers.limits import FREE_BYTES, check_inflated
 from chunkmill.io.parsers.ooxml import attribute, outermost, properties, reference, related, relations
-from chunkmill.io.parsers.xmltree import declares_entities, local, tree
+from chunkmill.io.parsers.xmltree import damage, declares_entities, local, tree
 from chunkmill.io.parsers.zipped import Package
 
 _DENSE = 1 << 16  # cells of a rectangle that are few, however few of them are filled
@@ -65,7 +65,7 @@ Show = Callable[[float], str]
 @dataclass(slots=True)
 class Prepared:
     """What calamine may read, and by the index of a sheet: why it can't be read, the comments on it, and how many of its cells
-    hold a formula without a result.
+    hold a formula without a result; `lost` says what else could not be read.
     """
 
     data: bytes
@@ -73,22 +73,52 @@ class Prepared:
     refused: dict[int, DocumentError] = field(default_factory=dict)
     comments: dict[int, list[str]] = field(default_factory=dict)
     unsolved: dict[int, int] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
 
 
 def prepared(data: bytes) -> Prepared:
     """The workbook, ready. Raises DocumentError where it is no archive of one."""
     package = Package(data, "the workbook")
-    parts = {n: package.read(n) for n in package.names if n.lower().endswith((".xml", ".rels", ".bin")) or n == "mimetype"}
+    ready = Prepared(data, lost=package.warnings)
+    wanted = [n for n in package.names if n.lower().endswith((".xml", ".rels", ".bin")) or n == "mimetype"]
+    parts = {name: content for name in wanted if (content := _read(package, name, ready)) is not None}
     for part, content in parts.items():
         if not part.endswith(".bin") and declares_entities(content):
             raise DocumentError("unsafe_xml", f"{part} declares entities of its own, which can unfold or fetch without end")
-    ready = Prepared(data)
     if "content.xml" in parts:
-        ready.metadata = _described(parts.get("meta.xml", b""))
+        try:
+            ready.metadata = _described(parts.get("meta.xml", b""))
+        except DocumentError:
+            ready.lost.append("meta.xml could not be read")
         _opendocument(parts, ready)
     else:
         ready.metadata = properties(package)
         _ooxml(package, parts, ready)
+    ready.data = _archive(parts)
+    return ready
+
+
+def _read(package: Package, name: str, ready: Prepared) -> bytes | None:
+    """The part; None where it is damaged, which costs a warning unless the workbook is nothing without it."""
+    try:
+        return package.read(name)
+    except DocumentError as error:
+        if error.kind != "corrupt" or name in ("content.xml", "xl/workbook.xml", "xl/workbook.bin"):
+            raise
+        ready.lost.append(f"{name} could not be read")
+        return None
+
+
+def mended(ready: Prepared) -> Prepared:
+    """The workbook with what can be read of its broken XML, where calamine, which reads none that is, has refused it."""
+    with zipfile.ZipFile(io.BytesIO(ready.data)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    for name, content in parts.items():
+        if name.endswith((".xml", ".rels")) and content.strip():
+            root = tree(content, name)
+            if damage(root):
+                parts[name] = etree.tostring(root)
+                ready.lost.append(f"{name} is damaged XML, read as far as possible")
     ready.data = _archive(parts)
     return ready
 
@@ -324,6 +354,7 @@ def _elements(package: Package, part: str, name: str) -> list[etree._Element]:
     except DocumentError as error:
         if error.kind != "corrupt":
             raise
+        package.warn(f"{part} could not be read")
         return []
 
 
@@ -345,6 +376,8 @@ def _opendocument(parts: dict[str, bytes], ready: Prepared) -> None:
     if b"encryption-data" in parts.get("META-INF/manifest.xml", b""):
         raise DocumentError("encrypted", "an OpenDocument workbook under a password")
     root = tree(parts["content.xml"], "content.xml")
+    if damaged := damage(root):
+        ready.lost.append(f"content.xml is damaged XML, read as far as possible: {damaged}")
     for index, table in enumerate(outermost(root, "table")):
         ready.comments[index] = list(_annotations(table))
         try:

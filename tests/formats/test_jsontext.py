@@ -224,3 +224,15 @@ def test_two_spellings_of_the_same_tweets_differ_in_rounded_numbers_only() -> No
     different = [(a, b) for a, b in zip(plain, escaped, strict=True) if a != b]
 
     assert all(float(a.rstrip(",").split(": ")[1]) == float(b.rstrip(",").split(": ")[1]) for a, b in different)
+
+
+def test_a_broken_line_of_json_lines_costs_that_line() -> None:
+    parsed = one('{"a": 1}\n{"b": 2}\n{"c": \n{"d": 4}\n')
+
+    assert parsed.text == '{"a": 1}\n{"b": 2}\n{"d": 4}'
+    assert parsed.metadata["warning"] == "1 lines are no JSON and left out: 3"
+
+
+def test_a_broken_object_over_lines_is_no_json_lines() -> None:
+    with pytest.raises(DocumentError, match="not JSON at line"):
+        one('{\n{"a": 1},\n{"b": 2},\n{"c": 3}')

@@ -337,3 +337,11 @@ def test_every_message_of_the_open_corpus_is_read():
             assert first.text
             assert first.metadata["from"]
             assert "boundary=" not in first.text
+
+
+def test_a_boundary_that_is_cut_off_is_no_text():
+    message = b'Subject: s\nContent-Type: multipart/mixed; boundary="==abc123"\n\n--==abc123\n\nHello there\n\n--==abc'
+
+    (parsed,) = parse(message, "a.eml")
+
+    assert parsed.text == "s\n\nHello there"
