@@ -52,7 +52,8 @@ class Adaptive:
     """Paragraphs packed to a size that follows how dense they are: from the full size (sparse) down to `min_size` (dense).
 
     A chunk is as large as its densest paragraph allows, so that a turn from sparse to dense is a cut. A heading goes by the
-    paragraph behind it. `min_size`: a quarter of the size unless given. `explain` says what decided.
+    paragraph behind it. `min_size`: the size of the densest text, a quarter of the full one unless given; where it is given, a
+    chunk below it is joined with a neighbour if both fit the full size. `explain` says what decided.
     """
 
     min_size: int | None = None
@@ -66,15 +67,15 @@ class Adaptive:
     def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
         """The packed stretches; every piece fits the limit of each stretch in it."""
         budgets: dict[int, Budget] = {}
-        pieces: list[Piece] = []
+        spans: list[Span] = []
         for span, most in self._packed(doc, budget):
             if budget.size(span) <= most and budget.fits(span):
-                pieces.append(Piece(span))
+                spans.append(span)
                 continue
             if most not in budgets:
                 budgets[most] = narrowed(budget, most)
-            pieces += [Piece(s) for s in split(doc.text, span, budgets[most])]
-        return whole(doc.text, pieces)
+            spans += split(doc.text, span, budgets[most])
+        return whole(doc.text, map(Piece, _joined(spans, budget, self.min_size or 0)))
 
     def _packed(self, doc: Document, budget: Budget) -> list[tuple[Span, int]]:
         """Neighbours joined while they fit the smallest of their limits, each with that limit."""
@@ -92,12 +93,16 @@ class Adaptive:
 
     def limit(self, found: Density, budget: Budget) -> int:
         """The size for a stretch of this density. ConfigError where `min_size` is above the size."""
+        least = self._least(budget)
+        return budget.limit - round((budget.limit - least) * found.score)
+
+    def _least(self, budget: Budget) -> int:
         least = max(1, budget.limit // SHARE) if self.min_size is None else self.min_size
         if least > budget.limit:
             raise ConfigError(
                 f"chunk.min_size is {least}; it must be at most chunk.size ({budget.limit} without special tokens)"
             )
-        return budget.limit - round((budget.limit - least) * found.score)
+        return least
 
     def explain(self, doc: Document, budget: Budget) -> list[str]:
         """One line for each stretch: where it is, how dense, what that was read from, and the size it gets."""
@@ -110,6 +115,18 @@ class Adaptive:
                 f"{found.symbols:.0%} symbols, {found.definitions:.1f} definitions per 100 words)"
             )
         return lines
+
+
+def _joined(spans: Sequence[Span], budget: Budget, least: int) -> list[Span]:
+    """The spans, each below `least` joined with the one before, or the next one with it, where both fit together."""
+    kept: list[Span] = []
+    for span in spans:
+        joined = Span(kept[-1].start, span.end) if kept else span
+        if kept and min(budget.size(kept[-1]), budget.size(span)) < least and budget.packs(joined):
+            kept[-1] = joined
+        else:
+            kept.append(span)
+    return kept
 
 
 def stretches(doc: Document, budget: Budget) -> list[Span]:

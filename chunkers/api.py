@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any
 
 from chunkmill.chunkers.base import Budget, Chunker, Document, Noted, Piece, Request
@@ -17,6 +18,9 @@ from chunkmill.chunkers.seams import clean
 from chunkmill.chunkers.situate import situated
 from chunkmill.chunkers.strategies import strategy as named
 from chunkmill.chunkers.structure import NO_CONTEXT, Contexts
+
+DEFAULT_UNIT = "cl100k_base"  # what a token is where no model says so
+READ = "chunkmill.parse(data, name) gives the documents of a file's bytes"
 
 Answers = Mapping[type, Callable[[list[str]], Sequence[Any]]]
 
@@ -35,13 +39,13 @@ def chunk(
 ) -> list[Chunk]:
     """The chunks of one text or document, in order.
 
-    `size` and `overlap` are in `unit`: an encoding of tiktoken, `chars`, `words`, a `tokenizer.json`, or a `Tokenizer`.
-    Further options are the strategy's own settings. A strategy that asks a model gets its `answers` by kind of request
-    (`{Embed: f}` with
-    f(list of texts) → float32 (n, dim), unit rows). Raises ConfigError and DocumentError.
+    `size` and `overlap` are in `unit`: an encoding of tiktoken (`tokens` is cl100k_base), `chars`, `words` (by white space), a
+    `tokenizer.json`, or a `Tokenizer`. Further options are the strategy's own settings. A strategy that asks a model gets its
+    `answers` by kind of request (`{Embed: f}` with f(list of texts) → float32 (n, dim), unit rows). Of a text the id is a hash
+    of all of it. Raises ConfigError and DocumentError.
     """
     cut = chunking(strategy, options, size=size, overlap=overlap, unit=unit, context=context, min_size=min_size)
-    doc = source if isinstance(source, Document) else document(source)
+    doc = readable(source) if isinstance(source, Document) else document(source)
     if missing := [kind for kind in cut.needs if kind not in (answers or {})]:
         raise ConfigError(f"the strategy asks for {missing[0].__name__}; pass answers={{{missing[0].__name__}: function}}")
     (outcome,) = chunk_all([doc], cut, answers or {})
@@ -63,18 +67,35 @@ def chunking(
     """What a user's settings mean: `overlap` may be a share of the size (`"15%"`). Raises ConfigError."""
     if options and not isinstance(strategy, str):
         raise ConfigError(f"settings {', '.join(options)} go to the strategy itself, which was given as an object")
-    if not isinstance(size, int) or isinstance(size, bool):
-        raise ConfigError(f"chunk.size is {size!r}; it must be a whole number")
-    cut = named(strategy, options) if isinstance(strategy, str) else strategy
+    _whole("size", size)
+    _whole("min_size", min_size)
+    cut = named(strategy, options) if isinstance(strategy, str) else _object(strategy)
     if context not in ("none", "headings", "llm"):
         raise choose("chunk.context", context, ("none", "headings", "llm"))
     units = share(overlap, getattr(cut, "window", None) or size) if isinstance(overlap, str) else overlap
+    _whole("overlap", units, "a whole number of units or a share like '15%'")
+    unit = DEFAULT_UNIT if unit == "tokens" else unit
+    if not isinstance(unit, str) and not (hasattr(unit, "starts") and hasattr(unit, "count")):
+        raise ConfigError(f"chunk.unit is {unit!r}; it must be tokens, chars, words, an encoding, or a Tokenizer")
     whole, units = cut.sized(size, units) if hasattr(cut, "sized") else (size, units)
-    if min_size and hasattr(cut, "min_size"):  # a strategy that has a use of its own for it
-        cut, min_size = replace(cut, min_size=min_size), 0  # type: ignore[type-var]  # a dataclass
+    if hasattr(cut, "min_size"):  # a strategy that has a use of its own for it, besides
+        cut = replace(cut, min_size=min_size) if min_size else cut  # type: ignore[type-var]  # a dataclass
+        min_size = getattr(cut, "min_size", None) or 0
     if min_size and getattr(cut, "overlaps", False):
         raise ConfigError(f"chunk.min_size is {min_size}, and {type(cut).__name__} places its own windows; leave it out")
     return Chunking(cut, whole, units, unit, context, min_size)  # type: ignore[arg-type]  # one of the three
+
+
+def _whole(key: str, value: Any, wanted: str = "a whole number") -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"chunk.{key} is {value!r}; it must be {wanted}")
+
+
+def _object(strategy: Any) -> Chunker:
+    if isinstance(strategy, type) or not callable(strategy) or not hasattr(strategy, "needs"):
+        what = f"the class {strategy.__name__}; give an object of it" if isinstance(strategy, type) else f"{strategy!r}"
+        raise ConfigError(f"chunk.strategy is {what}; it must be a strategy's name, or an object with `needs` that is called")
+    return strategy  # type: ignore[no-any-return]
 
 
 def share(overlap: str, size: int) -> int:
@@ -82,19 +103,28 @@ def share(overlap: str, size: int) -> int:
     try:
         if not overlap.endswith("%"):
             return int(overlap)
-        return int(float(overlap[:-1]) * size / 100)
+        percent = float(overlap[:-1])
     except ValueError:
-        raise ConfigError(f"chunk.overlap is {overlap!r}; it must be a number of units or a share like '15%'") from None
+        percent = -1
+    if not 0 <= percent < inf:
+        raise ConfigError(f"chunk.overlap is {overlap!r}; it must be a number of units or a share like '15%'")
+    return int(percent * size / 100)
+
+
+def readable(doc: Document) -> Document:
+    """The document; a lone surrogate in its text or its id becomes U+FFFD."""
+    if not isinstance(doc.text, str):
+        raise ConfigError(f"the text of a Document is {type(doc.text).__name__}; it must be str: {READ}")
+    (text, n), (name, m) = clean(doc.text), clean(doc.id)
+    return replace(doc, text=text, id=name) if n or m else doc
 
 
 def document(text: str) -> Document:
     """A plain text as a document; a lone surrogate becomes U+FFFD."""
-    try:
-        name = digest(text)
-    except UnicodeEncodeError:
-        text, _ = clean(text)
-        name = digest(text)
-    return Document(name, "", text)
+    if not isinstance(text, str):
+        raise ConfigError(f"the source is {type(text).__name__}; it must be a str or a Document: {READ}")
+    text, _ = clean(text)
+    return Document(digest(text), "", text)
 
 
 def chunk_all(docs: Sequence[Document], chunking: Chunking, answers: Answers) -> list[list[Chunk] | DocumentError]:

@@ -69,8 +69,8 @@ class Budget:
 
     `starts` are the sorted offsets at which the document's tokens begin (None: every code point is one unit), `length`
     is the text's length. `fill` ≤ `limit` is how far neighbours are packed; the rest is room for overlap.
-    `context_at`/`context_size`: from each of these offsets on, a chunk carries that many units of context. `unit` counts exactly
-    where the index can't: a slice that is encoded alone may have a token more (None: nothing does).
+    `context_at`/`context_size`: from each of these offsets on, a chunk carries that many units of context. `unit` counts
+    exactly where the index can't: a slice that is encoded alone may have a token more (None: nothing does).
     """
 
     limit: int

@@ -48,7 +48,9 @@ _STAND_INS = (
 _WORDS = np.array([chr(i).isalnum() or i == ord("_") for i in range(128)])
 _SIGNS = np.array([not _WORDS[i] and not chr(i).isspace() for i in range(128)])
 _COMMENT = re.compile(r"comment|haddock")
-_LEADING = re.compile(r"comment|haddock|decorator|annotation|attribute_|modifiers?$|pragma|^signature$")
+_LEADING = re.compile(
+    r"comment|haddock|decorator|annotation|attribute_|modifiers?$|pragma|^signature$|^template_parameter_list$|^access_specifier$"
+)
 _ENDINGS = frozenset(("end", "fi", "done", "esac"))
 _DEFINITION = re.compile(
     r"class|module|internal_module|method|singleton_method|function|function_clause|subroutine|data_type|newtype|instance|enum|"
@@ -237,8 +239,10 @@ class Source:
         start, leading = within.start, False  # whether the last of `held` waits for what it is about
         for node in nodes:
             if not held or _joins(self, held[-1], leading, node):
-                if not node.type.isspace():
-                    leading = _leads(node) and (not held or leading or self.indent(node) >= 0)
+                if node.type == ":":  # of `private:`, `else:`
+                    pass
+                elif not node.type.isspace():
+                    leading = _is_word(node) or (_leads(node) and (not held or leading or self.indent(node) >= 0))
                 held.append(node)
                 continue
             comment = _swallowed(self, held[-1], node)
@@ -248,7 +252,7 @@ class Source:
             if cut > start:
                 yield Unit(self.tight(start, cut), held, self.indent(held[0]))
                 start = cut
-            held, leading = [node], _leads(node)
+            held, leading = [node], _is_word(node) or _leads(node)
         yield Unit(self.tight(start, within.end), held, self.indent(held[0]) if held else -1)
 
     def inner(self, unit: Unit) -> Iterator[Unit]:
@@ -284,6 +288,11 @@ def _children(node: Node) -> Iterator[Node]:
         assert child is not None
         yield child
         more = cursor.goto_next_sibling()
+
+
+def _is_word(node: Node) -> bool:
+    """Whether a node is a word of the language, as `pub`, `template` or `class`, that opens something."""
+    return not node.is_named and node.type[:1].isalnum() and node.type not in _ENDINGS
 
 
 def _leads(node: Node) -> bool:

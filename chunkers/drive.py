@@ -19,16 +19,14 @@ def drive(chunker: Chunker, docs: Sequence[Document], budgets: Sequence[Budget],
     plans: dict[int, Plan] = {}
     asked: dict[int, Request] = {}
 
-    def settle(i: int, outcome: Outcome | Request) -> None:
+    def settle(i: int, outcome: object) -> None:
         if isinstance(outcome, Embed | Complete):
             asked[i] = outcome
         else:
-            outcomes[i] = outcome
+            outcomes[i] = outcome if isinstance(outcome, list | DocumentError) else no_outcome(outcome, i in plans)
 
     for i, (doc, budget) in enumerate(zip(docs, budgets, strict=True)):
         outcome = attempt(chunker, doc, budget)
-        if not isinstance(outcome, list | GeneratorType | DocumentError):
-            outcome = DocumentError("internal", f"a strategy must give a list of Piece, not {type(outcome).__name__}")
         if isinstance(outcome, GeneratorType):
             plans[i] = outcome
             settle(i, attempt(_resume, outcome, None))
@@ -39,6 +37,12 @@ def drive(chunker: Chunker, docs: Sequence[Document], budgets: Sequence[Budget],
         for i, answer in _answered(asking, answers):
             settle(i, answer if isinstance(answer, DocumentError) else attempt(_resume, plans[i], answer))
     return [outcomes[i] for i in range(len(docs))]
+
+
+def no_outcome(given: object, asking: bool) -> DocumentError:
+    """What is wrong with that which a strategy gave, or yielded or returned as a generator."""
+    may = " (a generator yields Embed or Complete, and returns the list)" if asking else ""
+    return DocumentError("internal", f"a strategy must give a list of Piece, not {type(given).__name__}{may}")
 
 
 def _resume(plan: Plan, answer: Any) -> list[Piece] | Request:
@@ -53,6 +57,10 @@ def _answered(asking: Mapping[int, Request], answers: Answers) -> Iterator[tuple
     for kind in (Embed, Complete):
         requests = [(i, r) for i, r in asking.items() if isinstance(r, kind)]
         if not requests:
+            continue
+        if kind not in answers:
+            error = DocumentError("internal", f"the strategy asks for {kind.__name__}; its `needs` must name it")
+            yield from ((i, error) for i, _ in requests)
             continue
         texts = [text for _, r in requests for text in r[0]]
         replies = attempt(_asked, answers[kind], texts)
@@ -77,5 +85,9 @@ def _asked(answer: Callable[[list[str]], Sequence[Any]], texts: list[str]) -> Se
 
 def pieces_of(chunker: Chunker, doc: Document, budget: Budget) -> Plan:
     """Let one strategy use another, whether or not that one asks for models: `pieces = yield from pieces_of(…)`."""
-    result = chunker(doc, budget)
-    return result if isinstance(result, list) else (yield from result)
+    result: Any = chunker(doc, budget)
+    asking = isinstance(result, GeneratorType)
+    pieces = (yield from result) if asking else result
+    if not isinstance(pieces, list):
+        raise no_outcome(pieces, asking)
+    return pieces

@@ -38,10 +38,10 @@ class RunError(ChunkmillError):
     """The run as a whole can't go on; what is finished stays finished. Exit code 1."""
 
 
-def choose(what: str, value: str, valid: Iterable[str]) -> ConfigError:
+def choose(what: str, value: object, valid: Iterable[str]) -> ConfigError:
     """The error for a name that is not one of the valid ones; names the nearest."""
     names = sorted(valid)
-    near = difflib.get_close_matches(value, names, n=1)
+    near = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     return ConfigError(f"{what} is {value!r}{hint}; choose one of: {', '.join(names)}")
 

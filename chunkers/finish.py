@@ -135,8 +135,10 @@ class Chunking:
 
 def finish(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget, contexts: Contexts) -> list[Chunk]:
     """Chunks out of pieces. Every leaf is within the limit by an exact count, has some text, and keeps its order."""
-    leaves = _with_room([p for p in pieces if not (p.level or p.text or p.parts)], chunking, budget)
     _check(doc, pieces, getattr(chunking.strategy, "covers", True))
+    leaves = _with_room([p for p in pieces if not (p.level or p.text or p.parts)], chunking, budget)
+    if not getattr(chunking.strategy, "overlaps", False):
+        _check_order(leaves)
     bodies, sizes = bounded(doc.text, leaves, chunking, budget)
     overlaps = getattr(chunking.strategy, "overlaps", False)
     if chunking.min_size and not overlaps:
@@ -166,6 +168,8 @@ def _check(doc: Document, pieces: Sequence[Piece], covers: bool) -> None:
     A text that a model wrote stands for the span that is its evidence.
     """
     text, size = doc.text, len(doc.text)
+    if alien := [p for p in pieces if not isinstance(p, Piece)]:
+        raise DocumentError("internal", f"a strategy must give a list of Piece; there is {alien[0]!r:.80} in it")
     if bad := [s for p in pieces for s in (p.span, *p.parts) if not 0 <= s[0] <= s[1] <= size]:
         raise DocumentError("internal", f"the strategy gave a piece at {bad[0]}, outside the text of {size}")
     if not covers:
@@ -177,6 +181,19 @@ def _check(doc: Document, pieces: Sequence[Piece], covers: bool) -> None:
             raise DocumentError("internal", f"the strategy left out the text at {reached}: {lost[:40]!r}")
         if stop > reached:
             reached = stop
+
+
+def _check_order(leaves: Sequence[Piece]) -> None:
+    """Leaves stand one behind another: only a strategy that says so (`overlaps`) places its own overlap."""
+    before = Span(0, 0)
+    for piece in leaves:
+        if piece.span[0] < before[1]:
+            raise DocumentError(
+                "internal",
+                f"the strategy gave a piece at {tuple(piece.span)} behind the one at {tuple(before)}: pieces are in order, and "
+                "overlap only where the strategy has `overlaps: ClassVar[bool] = True`",
+            )
+        before = piece.span
 
 
 def _written(doc: Document, pieces: Sequence[Piece], chunking: Chunking, budget: Budget) -> list[Piece]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from chunkmill.chunkers.base import EMPTY, Budget, Chunker, Complete, Document, Embed, Noted, Piece, Plan, Span
+from chunkmill.chunkers.base import EMPTY, Budget, Chunker, Document, Noted, Piece, Plan, Span
+from chunkmill.chunkers.drive import pieces_of
 from chunkmill.chunkers.errors import ConfigError
+from chunkmill.chunkers.finish import Chunking
 from chunkmill.chunkers.fixed import Fixed
+from chunkmill.chunkers.limit import bounded
 from chunkmill.chunkers.llm import merged
 from chunkmill.chunkers.recursive import Recursive
 from chunkmill.chunkers.section import Section
@@ -18,7 +22,10 @@ from chunkmill.chunkers.stretch import cut, narrowed, together, whole
 
 
 class Level(NamedTuple):
-    """A strategy and the most units one of its pieces may hold. `overlap`: of the last level, between pieces of one parent."""
+    """A strategy and the most units one of its pieces may hold, special tokens included.
+
+    `overlap`: of the last level, between pieces of one parent.
+    """
 
     strategy: Chunker
     size: int
@@ -34,8 +41,8 @@ class Hierarchical:
 
     `levels`: outermost first; the last one gives the leaves (level 0), whose size is at most that of the job. `preset:
     parent_child` are windows of `parent_size` units, and in each windows of `child_size` that share `child_overlap`. The
-    overlap is the levels' own; the job's is not used. A level's size is read from the document's index: encoded alone, a
-    piece may count a token more.
+    overlap is the levels' own; the job's is not used. A level holds its size by an exact count of what stands in its pieces
+    (but for a grapheme cluster that alone has more): the headings of `context` come on top, within the job's size.
     """
 
     levels: tuple[Level, ...] = LEVELS
@@ -80,25 +87,48 @@ class Hierarchical:
         spans = [Span(0, len(doc.text))]
         for depth, level in enumerate(self.chosen):
             number = len(self.chosen) - 1 - depth
-            parts = yield from _level(level, doc, _budget(budget, level, number), spans)
+            held: Any = partial(_held, level, len(doc.text))
+            parts = yield from together([cut(held, doc, _budget(budget, level, number), span) for span in spans])
             notes += [part.notes for part in parts if isinstance(part, Noted)]
-            found = whole(doc.text, (piece for part in parts for piece in part))
-            pieces += [p._replace(level=number) for p in found]
+            found = [p._replace(level=number) for part in parts for p in part]
+            pieces += found
             spans = [p.span for p in found]
         return Noted(pieces, merged(notes)) if notes else pieces
 
 
-def _level(
-    level: Level, doc: Document, budget: Budget, spans: list[Span]
-) -> Generator[Embed | Complete, Any, list[list[Piece]]]:
-    return (yield from together([cut(level.strategy, doc, budget, span) for span in spans]))
+def _held(level: Level, length: int, doc: Document, budget: Budget) -> Plan:
+    """The pieces of a level in one stretch of a text of this length, each within the level's size by an exact count.
+
+    The stretch is encoded anew: as a text of its own it may have other tokens at its ends.
+    """
+    if budget.unit and len(doc.text) < length:
+        budget = replace(budget, starts=budget.unit.starts(doc.text))
+    pieces = yield from pieces_of(level.strategy, doc, budget)
+    found = _exactly(level, doc.text, whole(doc.text, pieces), budget)
+    return Noted(found, pieces.notes) if isinstance(pieces, Noted) else found
+
+
+def _exactly(level: Level, text: str, pieces: Sequence[Piece], budget: Budget) -> list[Piece]:
+    written = [p for p in pieces if p.text or p.parts]
+    if budget.unit is None or len(written) == len(pieces):
+        return list(pieces)
+    size = budget.limit + budget.unit.specials
+    shared = Chunking(level.strategy, size, min(level.overlap, size - 1), budget.unit)
+    done, _ = bounded(text, [p for p in pieces if not (p.text or p.parts)], shared, budget)
+    done = whole(text, done)
+    return sorted([*done, *written], key=lambda p: p.span) if written else done
 
 
 def _budget(budget: Budget, level: Level, number: int) -> Budget:
     """The limit of a level: its own. That of the leaves is at most the job's, less their context; parents carry none."""
+    limit = level.size - (budget.unit.specials if budget.unit else 0)
+    if limit < 1:
+        raise ConfigError(
+            f"the size of a level is {level.size}, and the model's special tokens leave nothing of it for the text"
+        )
     if number:
-        return replace(budget, limit=level.size, fill=level.size, context_at=EMPTY, context_size=EMPTY)
-    limit = min(level.size, budget.limit)
+        return replace(budget, limit=limit, fill=limit, context_at=EMPTY, context_size=EMPTY)
+    limit = min(limit, budget.limit)
     return replace(narrowed(budget, limit), fill=limit - min(level.overlap, limit - 1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -11,10 +12,13 @@ from chunkmill.chunkers.base import NOTHING, Budget, Document, Piece, Span
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.recursive import split
 from chunkmill.chunkers.seams import between
+from chunkmill.chunkers.structure import outline
 
 LINE = re.compile(r"[^\n\r]+")
 INDENT = re.compile(r"[^\S\n\r]*+")
 MOST_WORDS = 10
+LONGEST = 100  # characters of a marker that are told
+SHOWN = 10  # markers of a document that `explain` names
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,8 @@ class Markers:
     """Each marker begins a chunk; what is too long up to the next one is split at its strongest seams.
 
     `markers`: texts that begin a line (as whole words; regular expressions with `regex`; at any place with `anywhere`), or
-    `auto`: every line of at most 10 words that is all upper case or ends in a colon, outside code and tables.
+    `auto`: every line of at most 10 words that is all upper case or ends in a colon, outside code and tables. A chunk's marker
+    is the last step of its heading path.
     """
 
     markers: Literal["auto"] | tuple[str, ...] = "auto"
@@ -41,8 +46,24 @@ class Markers:
 
     def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
         """The text before the first marker, then each marker with all up to the next."""
-        parts = between(doc.text, sorted(s.start for s in self._spans(doc)), Span(0, len(doc.text)))
-        return [Piece(s) for part in parts for s in split(doc.text, part, budget)]
+        found = sorted(self._spans(doc))
+        starts = [s.start for s in found]
+        parts = between(doc.text, starts, Span(0, len(doc.text)))
+        headings, titles = outline(doc), {b.span.start for b in doc.blocks if b.kind == "heading"}
+        pieces: list[Piece] = []
+        for part in parts:
+            above = headings.of(doc.text, *part) if headings.paths else ()
+            at = bisect_right(starts, part.start) - 1
+            own = (_told(doc[found[at]]),) if at >= 0 and starts[at] not in titles else ()
+            path = above if above[-1:] == own else (*above, *own)  # a marker may be in a heading
+            pieces += [Piece(s, path=path) for s in split(doc.text, part, budget)]
+        return pieces
+
+    def explain(self, doc: Document, budget: Budget) -> str:
+        """The markers found: how many, and the first ones."""
+        found = [_told(marker) for marker in self.found(doc)]
+        more = "; …" if len(found) > SHOWN else ""
+        return f"{len(found)} marker{'s' * (len(found) != 1)}{': ' * bool(found)}{'; '.join(found[:SHOWN])}{more}"
 
     def found(self, doc: Document) -> list[str]:
         """The markers in the document, in order."""
@@ -61,6 +82,10 @@ class Markers:
             return [_compiled(marker) for marker in self.markers]
         longest = sorted(self.markers, key=len, reverse=True)
         return [re.compile("|".join(map(_word, longest)))]
+
+
+def _told(marker: str) -> str:
+    return " ".join(marker.split())[:LONGEST]
 
 
 def automatic(doc: Document) -> Iterator[Span]:

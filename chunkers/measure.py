@@ -179,10 +179,8 @@ class WordPieces:
     LONG = 100
 
     def __init__(self, path: str) -> None:
-        from tokenizers import Tokenizer as Fast
-
         self.name = self._path = path
-        self._fast = Fast.from_file(path)
+        self._fast = _of_file(path)
         self._fast.no_truncation()
         self._fast.no_padding()
         self.specials = self._fast.num_special_tokens_to_add(False)
@@ -209,6 +207,19 @@ class WordPieces:
         while start < end - 1 and text[start].isspace():
             start += 1
         return range(start, max(end, start + 1), self.LONG) if end - start > self.LONG else (start,)
+
+
+def _of_file(path: str) -> Any:
+    try:
+        from tokenizers import Tokenizer as Fast
+
+        return Fast.from_file(path)
+    except ImportError:
+        raise ConfigError(f'chunk.unit is {path!r}, and a tokenizer.json needs pip install "chunkmill[embed]"') from None
+    except Exception as error:  # the library raises nothing narrower: no such file, no tokenizer in it
+        raise ConfigError(
+            f"chunk.unit is {path!r}, and no tokenizer can be read there ({error}); give the tokenizer.json of a model"
+        ) from error
 
 
 def _shape(token: bytes) -> tuple[int, int]:
@@ -248,13 +259,18 @@ def encoding(name: str) -> tiktoken.Encoding:
     try:
         return tiktoken.get_encoding(name)
     except Exception as error:  # requests' errors, whichever they are: the vocabulary can't be downloaded
+        brought = (
+            'pip install "chunkmill[fast]" brings it'
+            if name in BROUGHT
+            else f"the extra `fast` brings {', '.join(BROUGHT)}: take one of these"
+        )
         raise ConfigError(
             f"the vocabulary of {name} is not on this machine and can't be downloaded ({type(error).__name__}); "
-            'pip install "chunkmill[fast]" brings it, or set TIKTOKEN_CACHE_DIR to a folder that holds it, '
-            "or measure in characters (--unit chars)"
+            f"{brought}, or set TIKTOKEN_CACHE_DIR to a folder that holds it, or measure in characters (--unit chars)"
         ) from error
 
 
+BROUGHT = ("cl100k_base", "o200k_base", "o200k_harmony")  # by toktok's wheel
 VOCABULARIES = "https://openaipublic.blob.core.windows.net/encodings/"
 
 

@@ -20,7 +20,7 @@ from chunkmill.chunkers.pack import pack
 from chunkmill.chunkers.recursive import split
 from chunkmill.chunkers.seams import between
 from chunkmill.chunkers.structure import SHARE
-from chunkmill.chunkers.table import GAP, beside, delimited, grid_of, grouped, record_starts
+from chunkmill.chunkers.table import GAP, Table, beside, delimited
 
 KEY = re.compile(r'\s*"((?:[^"\\]|\\.)*+)"\s*:', re.S)
 PLAIN_KEY = re.compile(r"[^\W\d]\w*")
@@ -73,8 +73,9 @@ class Tile(NamedTuple):
 class Records:
     """Records of JSON, JSON Lines, CSV or XML, as many as fit; one that is too long is cut between its members.
 
-    What begins inside a JSON value has its path as context (`$.items[3].name`), rows of CSV their header. `pack` False: one
-    record a chunk (an element of an array, a line, a row, an XML element). Any other text is split at its strongest seams.
+    What begins inside a JSON value has its path as context (`$.items[3].name`). Rows of CSV, and of any other table that a
+    parser found, have their header, as the strategy `table` cuts them. `pack` False: one record a chunk (an element of an
+    array, a line, a row, an XML element). Any other text is split at its strongest seams.
     """
 
     pack: bool = True
@@ -82,18 +83,19 @@ class Records:
     needs: ClassVar[frozenset[type]] = NOTHING
 
     def __call__(self, doc: Document, budget: Budget) -> list[Piece]:
-        """Pieces of kind `record` (`table` for rows of CSV), in order."""
+        """Pieces of kind `record` (`table` for rows), in order."""
         budget = beside(budget, 0)
         whole = Span(0, len(doc.text))
-        if tree := json_tree(doc.text) or xml_tree(doc.text):
+        kinds = {b.kind for b in doc.blocks}
+        tabular = "table" in kinds and "record" not in kinds
+        if not tabular and (tree := json_tree(doc.text) or xml_tree(doc.text)):
             return list(_cut(doc.text, tree, budget, self.pack))
         if starts := [b.span.start for b in doc.blocks if b.kind == "record"]:
             units = between(doc.text, starts, whole)
             packed = pack(units, budget) if self.pack else units
             return [Piece(s, kind="record") for unit in packed for s in split(doc.text, unit, budget)]
-        if delimiter := delimited(doc):
-            grid = grid_of(doc.text, record_starts(doc.text, delimiter), len(doc.text), delimiter, header=True)
-            return grouped(doc.text, grid, budget, None if self.pack else 1)
+        if tabular or delimited(doc):
+            return Table(rows=None if self.pack else 1)(doc, budget)
         return [Piece(s) for s in split(doc.text, whole, budget)]
 
 

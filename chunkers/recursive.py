@@ -59,7 +59,8 @@ class Recursive:
     def __post_init__(self) -> None:
         if isinstance(self.separators, str) and self.separators not in PRESETS:
             raise choose("chunk.separators", self.separators, PRESETS)
-        self.patterns()
+        if not self.patterns():
+            raise ConfigError(f"chunk.separators is {list(self.separators)!r}; give a preset, or separators that are not empty")
 
     def patterns(self) -> tuple[str, ...]:
         """The separators as regular expressions."""

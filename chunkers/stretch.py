@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from chunkmill.chunkers.base import EMPTY, Block, Budget, Chunker, Complete, Document, Embed, Noted, Offsets, Piece, Plan, Span
-from chunkmill.chunkers.drive import pieces_of
+from chunkmill.chunkers.drive import no_outcome, pieces_of
 from chunkmill.chunkers.seams import CLUSTER, cluster_start, trim
 
 
@@ -33,9 +33,13 @@ def together(plans: Sequence[Plan]) -> Generator[Embed | Complete, Any, list[lis
         asked: dict[int, Embed | Complete] = {}
         for i, reply in replies.items():
             try:
-                asked[i] = plans[i].send(reply)
+                request = plans[i].send(reply)
             except StopIteration as end:
                 done[i] = end.value
+                continue
+            if not isinstance(request, Embed | Complete):
+                raise no_outcome(request, asking=True)
+            asked[i] = request
         replies = {}
         for kind in (Embed, Complete):
             asking = {i: request[0] for i, request in asked.items() if isinstance(request, kind)}

@@ -14,7 +14,7 @@ from chunkmill.chunkers.base import NOTHING, Block, Budget, Document, Piece, Spa
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.pack import fit
 from chunkmill.chunkers.recursive import split
-from chunkmill.chunkers.seams import trim
+from chunkmill.chunkers.seams import cluster_start, trim
 from chunkmill.chunkers.structure import SHARE
 
 GAP = 2  # units that the break between a context and its body may take
@@ -184,6 +184,8 @@ def _cells(text: str, row: Span, grid: Grid, budget: Budget, *, head: bool = Fal
         while end < len(tiles) and budget.index(tiles[end].end) - begin + _between(named, at, end + 1) <= room:
             end += 1
         fitted, end = end > at, max(end, at + 1)
+        while end < len(tiles) and cluster_start(text, tiles[end].start) < tiles[end].start:  # an accent on the delimiter
+            end += 1
         units = beyond + _between(named, at, end)
         context = _names(text, grid, columns, tiles, at, end, keyed) if columns and (fitted or units <= most) else ""
         inner = beside(budget, units) if context else budget

@@ -184,6 +184,36 @@ def test_a_chunk_of_several_symbols_has_the_path_of_what_holds_them():
     assert list(found) == ["A"]
 
 
+CPP = "template|class T>|public:|private:"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "words"),
+    [
+        (
+            "zig",
+            "pub fn a(x: i32) i32 {{\n    return x + {0};\n}}\n\n/// Doc.\npub const P{0} = struct {{ x: i32 }};\n\n",
+            "pub",
+        ),
+        ("cpp", "template <class T>\nclass A{0} {{\n public:\n  void f();\n  void gg(T t);\n private:\n  T t;\n}};\n\n", CPP),
+        ("typescript", "export abstract class A{0} {{\n  run() {{ return {0}; }}\n  stop() {{}}\n}}\n", "export|abstract"),
+    ],
+)
+def test_a_word_of_the_language_stays_with_what_it_opens(language, text, words):
+    whole = "".join(text.format(i) for i in range(8))
+
+    for size in range(45, 130, 5):
+        assert not [t for t in texts(whole, language, size) if re.search(rf"(?:^|\W)(?:{words})$", t)], size
+
+
+def test_a_template_goes_with_the_head_of_its_class():
+    text = (
+        "#include <x>\n\n// Doc.\ntemplate <class T>\nclass A {\n" + "".join(f"  void f{i}(T t);\n" for i in range(9)) + "};\n"
+    )
+
+    assert texts(text, "cpp", 90)[1].startswith("// Doc.\ntemplate <class T>\nclass A {\n  void f0(T t);")
+
+
 def test_a_closing_bracket_is_no_chunk():
     text = "".join(f"function f{i}() {{\n  call({i * 1111});\n  other({i});\n}}\n" for i in range(30))
 

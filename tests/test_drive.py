@@ -10,6 +10,7 @@ from chunkmill.chunkers.api import chunk_all, chunking
 from chunkmill.chunkers.base import Document, Embed, Piece, Span
 from chunkmill.chunkers.drive import drive, pieces_of
 from chunkmill.chunkers.errors import DocumentError
+from chunkmill.chunkers.hierarchical import Hierarchical, Level
 from vocabulary import ANSWERS
 
 
@@ -131,3 +132,74 @@ class LoseCode:
 
     def __call__(self, doc, budget):
         return [Piece(Span(5 if doc.uri.endswith(".py") else 0, len(doc.text)))]
+
+
+@dataclass(frozen=True, slots=True)
+class Gives:
+    """Gives pieces at these spans, whatever the document."""
+
+    spans: tuple[Span, ...]
+    needs: ClassVar[frozenset[type]] = frozenset()
+
+    def __call__(self, doc, budget):
+        return [Piece(span) for span in self.spans]
+
+
+@dataclass(frozen=True, slots=True)
+class GivesOverlapping(Gives):
+    overlaps: ClassVar[bool] = True
+
+
+class Yields:
+    """Yields pieces as an ordinary generator would."""
+
+    needs: ClassVar[frozenset[type]] = frozenset()
+
+    def __call__(self, doc, budget):
+        yield Piece(Span(0, len(doc.text)))
+
+
+class Forgets:
+    """Asks without having said so."""
+
+    needs: ClassVar[frozenset[type]] = frozenset()
+
+    def __call__(self, doc, budget):
+        yield Embed([doc.text])
+
+
+class Nothing(Yields):
+    def __call__(self, doc, budget):
+        return None
+
+
+class GivesSpans(Yields):
+    def __call__(self, doc, budget):
+        return [Span(0, len(doc.text))]
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (Gives((Span(4, 7), Span(0, 4))), r"a piece at \(0, 4\) behind the one at \(4, 7\)"),
+        (Gives((Span(0, 5), Span(3, 7))), r"`overlaps: ClassVar\[bool\] = True`"),
+        (Yields(), "must give a list of Piece, not Piece .a generator yields Embed or Complete, and returns the list"),
+        (GivesSpans(), r"must give a list of Piece; there is Span\(start=0, end=7\)"),
+        (Hierarchical((Level(Yields(), 9),)), "must give a list of Piece, not Piece"),
+        (Hierarchical((Level(Nothing(), 9),)), "must give a list of Piece, not NoneType"),
+        (Nothing(), "must give a list of Piece, not NoneType"),
+        (Forgets(), "asks for Embed; its `needs` must name it"),
+    ],
+)
+def test_a_strategy_that_breaks_the_rules_is_told_which(made, says):
+    (outcome,) = chunk_all(docs("one two"), chunking(made), {})
+
+    assert isinstance(outcome, DocumentError)
+    with pytest.raises(DocumentError, match=says):
+        raise outcome
+
+
+def test_a_strategy_that_says_so_places_its_own_overlap():
+    (chunks,) = chunk_all(docs("one two"), chunking(GivesOverlapping((Span(3, 7), Span(0, 5)))), {})
+
+    assert [c.text for c in chunks] == ["one t", "two"]

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from chunkmill.chunkers.api import chunk, chunk_all, chunking
 from chunkmill.chunkers.base import Block, Document, Span
-from chunkmill.chunkers.errors import ConfigError
-from chunkmill.chunkers.measure import tokenizer
+from chunkmill.chunkers.errors import ConfigError, DocumentError
+from chunkmill.chunkers.fixed import Fixed
+from chunkmill.chunkers.measure import encoding, tokenizer
 from chunkmill.chunkers.structure import JOINT, SHARE, Outline, heading_contexts
+from chunkmill.io.reading import parse
 from test_promises import check_cover, check_limit, check_order, check_slices
 from vocabulary import ANSWERS, documents
 
@@ -90,16 +92,75 @@ def test_the_heading_path_is_embedded_once_and_counted():
         ({"size": 10, "overlap": "lots"}, "15%"),
         ({"size": 10, "unit": "furlongs"}, "choose one of"),
         ({"size": 10, "context": "titles"}, "headings"),
+        ({"size": None}, "chunk.size is None; it must be a whole number"),
+        ({"overlap": 1.5}, "chunk.overlap is 1.5; it must be a whole number of units or a share"),
+        ({"overlap": True}, "chunk.overlap is True"),
+        ({"overlap": None}, "chunk.overlap is None"),
+        ({"size": 8, "overlap": "-5%"}, "chunk.overlap is '-5%'"),
+        ({"overlap": "nan%"}, "chunk.overlap is 'nan%'"),
+        ({"overlap": "inf%"}, "chunk.overlap is 'inf%'"),
+        ({"min_size": "3"}, "chunk.min_size is '3'; it must be a whole number"),
+        ({"min_size": 1.5}, "chunk.min_size is 1.5"),
+        ({"min_size": True}, "chunk.min_size is True"),
+        ({"min_size": None}, "chunk.min_size is None"),
+        ({"context": None}, "chunk.context is None; choose one of: headings"),
+        ({"context": ["none"]}, "chunk.context is .*; choose one of: headings"),
+        ({"unit": None}, "chunk.unit is None; it must be tokens"),
+        ({"unit": "/no/such/tokenizer.json"}, r"chunk.unit is '/no/such/tokenizer.json', and no tokenizer can be read there"),
+        ({"unit": "tokenz"}, "did you mean 'tokens'.*; choose one of"),
+        ({"separators": []}, r"chunk.separators is \[\]; give a preset"),
+        ({"separators": [""]}, r"chunk.separators is \[''\]; give a preset"),
+        ({"strategy": None}, "chunk.strategy is None; it must be a strategy's name"),
+        ({"strategy": Fixed}, "chunk.strategy is the class Fixed; give an object of it"),
+        ({"strategy": len}, "chunk.strategy is <built-in function len>"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, says):
     with pytest.raises(ConfigError, match=says):
-        chunk("any text", "recursive", **settings)
+        chunk("any text", **{"strategy": "recursive", **settings})
+
+
+@pytest.mark.parametrize("source", [b"bytes", None, 3, ["a", "list"], Document("d", "", b"bytes")])
+def test_what_is_no_text_is_refused_with_the_way_out(source):
+    with pytest.raises(ConfigError, match=r"must be .*str.*chunkmill\.parse"):
+        chunk(source)
+
+
+def test_tokens_are_those_of_the_default_encoding():
+    assert chunk(TEXT, size=9, unit="tokens") == chunk(TEXT, size=9, unit="cl100k_base")
+
+
+def test_a_lone_surrogate_is_replaced_in_a_document_as_in_a_text():
+    for source in ("lone \ud800 one", Document("d", "", "lone \ud800 one"), Document("d\ud800", "", "lone \ud800 one")):
+        assert texts(chunk(source)) == ["lone \ufffd one"]
+
+
+@pytest.mark.parametrize(("name", "says"), [("gpt2", "take one of these"), ("o200k_base", r"chunkmill\[fast\]")])
+def test_a_vocabulary_that_cannot_be_had_says_what_helps(monkeypatch, tmp_path, name, says):
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("tiktoken.get_encoding", lambda name: (tmp_path / "no vocabulary").read_text())
+
+    with pytest.raises(ConfigError, match=rf"vocabulary of {name} .*{says}"):
+        encoding(name)
+
+
+def test_bytes_are_read_into_documents_that_know_their_structure():
+    (doc,) = parse(b"# Lamp\n\nTrim it.\n\n## Wick\n\nDaily.\n", "lamp.md")
+    rows = parse(b'{"text": "One."}\n{"text": "Two."}\n', "rows.jsonl")
+
+    assert [c.heading_path for c in chunk(doc, "section", merge=False)] == [("Lamp",), ("Lamp", "Wick")]
+    assert [(d.uri, d.text) for d in rows] == [("rows.jsonl#1", "One."), ("rows.jsonl#2", "Two.")]
+    assert len({doc.id, *(d.id for d in rows)}) == 3
+
+
+def test_what_cannot_be_read_is_told():
+    with pytest.raises(DocumentError, match="unsupported"):
+        parse(b"\x00\x01\x02", "a.bin")
+    with pytest.raises(ConfigError, match="data is str; it must be bytes"):
+        parse("text", "a.md")
 
 
 def test_settings_of_a_strategy_given_as_an_object_are_refused():
-    from chunkmill.chunkers.fixed import Fixed
-
     with pytest.raises(ConfigError, match="overlap_before"):
         chunk("any text", Fixed(), overlap_before=True)
 

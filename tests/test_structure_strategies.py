@@ -73,6 +73,12 @@ words = st.sampled_from(
 )
 
 
+def csv_file(text):
+    """The text as the parser of CSV gives it, with a table over it."""
+    (parsed,) = parse(text.encode(), "a.csv", format="csv")
+    return Document("d", "a.csv", parsed.text, parsed.blocks, parsed.metadata)
+
+
 def quoted(field):
     return '"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field
 
@@ -127,7 +133,8 @@ def structured(draw):
         at = draw(st.integers(0, len(text) - 1))
         text = text[:at] + (text[at + 1 :] if damage == "lost" else "")
     assume(not MARKED_SPACE.search(text))
-    return Document("d", draw(st.sampled_from(["a.csv", "a.txt"])), text)
+    name = draw(st.sampled_from(["a.csv", "a.txt", "a file"]))
+    return csv_file(text) if name == "a file" else Document("d", name, text)
 
 
 CUTS = [
@@ -269,6 +276,21 @@ MARKED = "Widgets at work\nINTRODUCTION\nA widget turns.\nIt hums.\nMETHOD:\nWe 
 def test_each_marker_begins_a_chunk(markers, spans, found):
     assert spans == [(c.start, c.end) for c in chunk(MARKED, "markers", markers=markers)]
     assert found == Markers(markers).found(Document("", "", MARKED))
+
+
+def test_the_markers_found_are_told_of_each_chunk_and_of_the_document():
+    doc = markdown("# The wheel\n\nWidgets.\n\nMETHOD:\nWe turned it. " + "Again. " * 6 + "\n\n# RESULT\n\nIt works.\n")
+
+    chunks = chars(doc, "markers", 60)
+
+    assert [c.heading_path for c in chunks] == [
+        ("The wheel",),
+        ("The wheel", "METHOD:"),
+        ("The wheel", "METHOD:"),
+        ("RESULT",),
+    ]
+    assert Markers(("METHOD:", "RESULT"), anywhere=True).explain(doc, Budget(9, None, 9, 9)) == "2 markers: METHOD:; RESULT"
+    assert Markers(("none",)).explain(doc, Budget(9, None, 9, 9)) == "0 markers"
 
 
 def test_markers_are_whole_words_at_the_start_of_a_line():
@@ -515,6 +537,43 @@ def test_rows_of_csv_are_records_under_their_header():
     chunks = chars("a,b\n1,2\n3,4\n5,6\n", "records", 100, pack=False)
 
     assert [(c.context, c.text) for c in chunks] == [("", "a,b\n1,2"), ("a,b", "3,4"), ("a,b", "5,6")]
+
+
+@pytest.mark.parametrize("pack", [True, False])
+def test_records_of_a_csv_file_are_those_of_its_text_and_never_cut_at_a_newline_in_a_cell(pack):
+    rows = [f'{i},"line one of {i}\nsecond line of {i}"' for i in range(1, 6)]
+    text = "\n".join(["id,note", *rows])
+
+    file, plain = (chars(doc, "records", 90, pack=pack) for doc in (csv_file(text), text))
+
+    assert [(c.kind, c.context, c.text) for c in file] == [(c.kind, c.context, c.text) for c in plain]
+    assert "\n".join(texts(file)) == text
+    assert {c.context for c in file[1:]} == {"id,note"}
+    assert all(c.text.endswith('"') for c in file)
+
+
+def test_a_file_whose_numbers_say_that_it_has_no_header_repeats_none():
+    chunks = chars(csv_file("1,2.5\n2,3.5\n3,4.5\n4,5.5\n"), "records", 13)
+
+    assert [(c.context, c.text) for c in chunks] == [("", "1,2.5\n2,3.5"), ("", "3,4.5\n4,5.5")]
+
+
+def test_rows_of_a_table_in_other_formats_are_records_too():
+    doc = markdown("Intro.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n")
+
+    chunks = chars(doc, "records", 99, pack=False)
+
+    assert [(c.kind, c.text) for c in chunks] == [
+        ("text", "Intro."),
+        ("table", "| a | b |\n|---|---|\n| 1 | 2 |"),
+        ("table", "| 3 | 4 |"),
+    ]
+
+
+def test_a_cell_that_begins_with_an_accent_is_not_cut_from_its_delimiter():
+    chunks = chars("bolt,bolt,x,y\n ,\u0301,a,a", "table", 8)
+
+    assert all(not c.text.startswith("\u0301") for c in chunks)
 
 
 def test_lines_of_json_are_records():

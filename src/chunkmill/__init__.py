@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from chunkmill.chunkers.errors import RunError as RunError
     from chunkmill.chunkers.finish import Chunk as Chunk
     from chunkmill.io.parsers import Parsed as Parsed
+    from chunkmill.io.reading import parse as parse
     from chunkmill.jobs.config import load as load_job  # noqa: F401
     from chunkmill.jobs.pipeline import run as run
     from chunkmill.jobs.search import search as search
@@ -34,6 +35,7 @@ _PUBLIC = {
     "Span": "chunkers.base",
     "chunk": "chunkers.api",
     "load_job": "jobs.config:load",
+    "parse": "io.reading",
     "run": "jobs.pipeline",
     "search": "jobs.search",
 }
