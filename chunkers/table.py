@@ -11,11 +11,12 @@ from itertools import accumulate, pairwise
 from typing import ClassVar, NamedTuple
 
 from chunkmill.chunkers.base import NOTHING, Block, Budget, Document, Piece, Span
+from chunkmill.chunkers.counts import extra
 from chunkmill.chunkers.errors import ConfigError
 from chunkmill.chunkers.pack import fit
 from chunkmill.chunkers.recursive import split
 from chunkmill.chunkers.seams import cluster_start, trim
-from chunkmill.chunkers.structure import SHARE
+from chunkmill.chunkers.structure import BREAK, SHARE
 
 GAP = 2  # units that the break between a context and its body may take
 DELIMITERS = ",\t;|"
@@ -188,6 +189,8 @@ def _cells(text: str, row: Span, grid: Grid, budget: Budget, *, head: bool = Fal
             end += 1
         units = beyond + _between(named, at, end)
         context = _names(text, grid, columns, tiles, at, end, keyed) if columns and (fitted or units <= most) else ""
+        if context and not fitted and budget.unit:  # a cell is cut: into the room that there is, not what is reckoned with
+            units = min(units, extra([context], BREAK, budget.unit)[0])
         inner = beside(budget, units) if context else budget
         pieces += [Piece(s, context=context, kind="table") for s in fit(text, Span(tiles[at].start, tiles[end - 1].end), inner)]
         at = end
