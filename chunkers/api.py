@@ -46,6 +46,8 @@ def chunk(
     """
     cut = chunking(strategy, options, size=size, overlap=overlap, unit=unit, context=context, min_size=min_size)
     doc = readable(source) if isinstance(source, Document) else document(source)
+    if not isinstance(answers, Mapping | None):
+        raise ConfigError(f"answers is {type(answers).__name__}; it must be a dict: {{Embed: function}}, with chunkmill.Embed")
     if missing := [kind for kind in cut.needs if kind not in (answers or {})]:
         raise ConfigError(f"the strategy asks for {missing[0].__name__}; pass answers={{{missing[0].__name__}: function}}")
     (outcome,) = chunk_all([doc], cut, answers or {})

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import GeneratorType
 from typing import Any
 
-from chunkmill.chunkers.base import Budget, Chunker, Complete, Document, Embed, Piece, Plan, Request
-from chunkmill.chunkers.errors import DocumentError, attempt
+import numpy as np
+
+from chunkmill.chunkers.base import Budget, Chunker, Complete, Document, Embed, Piece, Plan, Request, Vectors
+from chunkmill.chunkers.errors import ConfigError, DocumentError, attempt
 
 Answers = Mapping[type, Callable[[list[str]], Sequence[Any]]]
 Outcome = list[Piece] | DocumentError
@@ -63,12 +65,12 @@ def _answered(asking: Mapping[int, Request], answers: Answers) -> Iterator[tuple
             yield from ((i, error) for i, _ in requests)
             continue
         texts = [text for _, r in requests for text in r[0]]
-        replies = attempt(_asked, answers[kind], texts)
+        replies = attempt(_asked, kind, answers[kind], texts)
         if isinstance(replies, DocumentError) and len(requests) == 1:
             yield requests[0][0], replies
             continue
         if isinstance(replies, DocumentError):
-            yield from ((i, attempt(_asked, answers[kind], list(r[0]))) for i, r in requests)
+            yield from ((i, attempt(_asked, kind, answers[kind], list(r[0]))) for i, r in requests)
             continue
         at = 0
         for i, request in requests:
@@ -76,11 +78,24 @@ def _answered(asking: Mapping[int, Request], answers: Answers) -> Iterator[tuple
             at += len(request[0])
 
 
-def _asked(answer: Callable[[list[str]], Sequence[Any]], texts: list[str]) -> Sequence[Any]:
-    replies = answer(texts)
+def _asked(kind: type, answer: Callable[[list[str]], Sequence[Any]], texts: list[str]) -> Sequence[Any]:
+    replies: Any = _rows(answer(texts)) if kind is Embed else answer(texts)
     if len(replies) != len(texts):
         raise DocumentError("internal", f"the model gave {len(replies)} answers to {len(texts)} texts")
-    return replies
+    return replies  # type: ignore[no-any-return]
+
+
+def _rows(given: Any) -> Vectors:
+    """What answers `Embed`, as float32 rows: an array, lists of numbers, a tensor. Raises ConfigError for anything else."""
+    try:
+        found = np.asarray(given, np.float32)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"what answers Embed gave {type(given).__name__}; it must give a vector a text ({error})") from error
+    if found.ndim != 2:
+        raise ConfigError(f"what answers Embed gave an array of {found.ndim} dimensions; it must give a row a text")
+    if not np.isfinite(found).all():
+        raise DocumentError("internal", "what answers Embed gave numbers that are not finite")
+    return found
 
 
 def pieces_of(chunker: Chunker, doc: Document, budget: Budget) -> Plan:

@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from chunkmill.chunkers.api import chunk_all, chunking
+from chunkmill.chunkers.api import chunk, chunk_all, chunking
 from chunkmill.chunkers.base import Document, Embed, Piece, Span
 from chunkmill.chunkers.drive import drive, pieces_of
-from chunkmill.chunkers.errors import DocumentError
+from chunkmill.chunkers.errors import ConfigError, DocumentError
 from chunkmill.chunkers.hierarchical import Hierarchical, Level
 from vocabulary import ANSWERS
 
@@ -203,3 +203,35 @@ def test_a_strategy_that_says_so_places_its_own_overlap():
     (chunks,) = chunk_all(docs("one two"), chunking(GivesOverlapping((Span(3, 7), Span(0, 5)))), {})
 
     assert [c.text for c in chunks] == ["one t", "two"]
+
+
+TWO = "One cat sat. Two dogs ran."
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (lambda texts: None, ConfigError, "gave an array of 0 dimensions; it must give a row a text"),
+        (lambda texts: [1.0] * len(texts), ConfigError, "gave an array of 1 dimensions"),
+        (lambda texts: [[1.0], [1.0, 2.0]], ConfigError, "gave list; it must give a vector a text"),
+        (lambda texts: [["a"]] * len(texts), ConfigError, "gave list; it must give a vector a text"),
+        (lambda texts: [[1.0, float("nan")]] * len(texts), DocumentError, "numbers that are not finite"),
+        (lambda texts: [[1.0, 0.0]], DocumentError, "gave 1 answers to 2 texts"),
+    ],
+)
+def test_vectors_that_are_none_are_refused(answer, error, says):
+    with pytest.raises(error, match=says):
+        chunk(TWO, "semantic", size=6, unit="words", answers={Embed: answer})
+
+
+def test_vectors_may_be_lists():
+    rows = {"One cat sat.": [1.0, 0.0], "Two dogs ran.": [0.0, 1.0]}
+
+    chunks = chunk(TWO, "semantic", size=6, unit="words", answers={Embed: lambda texts: [rows[t] for t in texts]})
+
+    assert "".join(c.text for c in chunks).replace(" ", "") == TWO.replace(" ", "")
+
+
+def test_answers_are_by_kind():
+    with pytest.raises(ConfigError, match=r"answers is function; it must be a dict: \{Embed: function\}"):
+        chunk(TWO, "semantic", answers=lambda texts: texts)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chunkmill.chunkers.api import chunk as chunk
     from chunkmill.chunkers.base import Block as Block
+    from chunkmill.chunkers.base import Complete as Complete
     from chunkmill.chunkers.base import Document as Document
+    from chunkmill.chunkers.base import Embed as Embed
     from chunkmill.chunkers.base import Piece as Piece
     from chunkmill.chunkers.base import Span as Span
     from chunkmill.chunkers.errors import ChunkmillError as ChunkmillError
@@ -26,9 +28,11 @@ _PUBLIC = {
     "Block": "chunkers.base",
     "Chunk": "chunkers.finish",
     "ChunkmillError": "chunkers.errors",
+    "Complete": "chunkers.base",
     "ConfigError": "chunkers.errors",
     "Document": "chunkers.base",
     "DocumentError": "chunkers.errors",
+    "Embed": "chunkers.base",
     "Parsed": "io.parsers",
     "Piece": "chunkers.base",
     "RunError": "chunkers.errors",
