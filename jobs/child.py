@@ -18,6 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
@@ -147,7 +148,9 @@ def packed(part: pa.Table) -> pa.Buffer:
 
 
 def _prepare_to_die() -> None:
-    """Go when the parent goes, leave no core file, and leave Ctrl-C to the parent."""
+    """Go when the parent goes, leave no core file, and leave Ctrl-C and standard output to the parent."""
+    with suppress(OSError):  # it may have been closed
+        os.dup2(2, 1)  # what a strategy or a library prints is no part of `--json`
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -209,3 +210,30 @@ def test_a_sign_of_life_is_not_given_for_each_document_unless_each_may_kill(care
         signs(str(number))
 
     assert sent.messages == expected
+
+
+NOISY = """
+from dataclasses import dataclass
+from typing import ClassVar
+from chunkmill import Piece, Span
+
+@dataclass(frozen=True)
+class Noisy:
+    needs: ClassVar[frozenset] = frozenset()
+
+    def __call__(self, doc, budget):
+        print("noise")
+        return [Piece(Span(0, len(doc.text)))]
+"""
+
+
+def test_what_a_strategy_prints_is_no_part_of_the_json(tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("One sentence.")
+    command = [sys.executable, "-m", "chunkmill.jobs", "run", "in", "out", "--no-embed", "--json", "--strategy", "noisy:Noisy"]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert json.loads(done.stdout)["chunks"] == 1
+    assert "noise" in done.stderr
