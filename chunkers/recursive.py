@@ -321,7 +321,7 @@ def divided(text: str, spans: Sequence[Span], budget: Budget, divide: Callable[[
 def fitting(parts: Sequence[Span], budget: Budget) -> list[bool]:
     """For each part whether it fits."""
     index = budget.indices(parts)
-    return (index[:, 1] - index[:, 0] <= budget.rooms(parts)).tolist()  # type: ignore[no-any-return]
+    return (index[:, 1] - index[:, 0] <= budget.rooms(parts)).tolist()  # type: ignore[no-any-return]  # numpy
 
 
 def _parts(text: str, span: Span, separator: str, keep: str, language: str) -> list[Span]:

@@ -114,7 +114,7 @@ def strategy(
         values[option] = checked(f"chunk.{option}", value, fields[option])
         if option == "language" and ":" not in name:
             _check_language(values[option], code=cls is Code)
-    return cls(**values)  # type: ignore[no-any-return]
+    return cls(**values)  # type: ignore[no-any-return]  # of the table
 
 
 def _registered(name: str, key: str) -> Any:

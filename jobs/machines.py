@@ -68,7 +68,7 @@ def watched(laid: Dataset, job: Job, resources: Resources) -> Dataset:
         check_here(wanted, there)
     elif lacks := without(wanted, there):
         _say(lacks)
-        laid.context.custom_execution_callback_classes = [partial(Watch, wanted)]  # type: ignore[list-item]
+        laid.context.custom_execution_callback_classes = [partial(Watch, wanted)]  # type: ignore[list-item]  # makes one
     return laid
 
 
@@ -83,7 +83,7 @@ def _say(wanted: list[Stage]) -> None:
 
 def machines() -> list[Takes]:
     """What each machine has in all."""
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray has no types
 
 
 def without(wanted: list[Stage], there: list[Takes]) -> list[Stage]:
@@ -182,8 +182,8 @@ class Autoscaler(NamedTuple):
     def _asked(cls) -> Autoscaler:
         """In the way of its old version or of its new one."""
         from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
-        from ray._raylet import GcsClient  # type: ignore[attr-defined]
-        from ray.core.generated.autoscaler_pb2 import DEAD, GetClusterStatusReply  # type: ignore[attr-defined]
+        from ray._raylet import GcsClient  # type: ignore[attr-defined]  # compiled
+        from ray.core.generated.autoscaler_pb2 import DEAD, GetClusterStatusReply  # type: ignore[attr-defined]  # generated
         from ray.experimental.internal_kv import _internal_kv_get
 
         if status := _internal_kv_get(DEBUG_AUTOSCALING_STATUS):

@@ -271,7 +271,7 @@ def load(ref: ModelRef, device: str, dtype: str) -> Any:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging as hub
 
-    hub.disable_progress_bar()  # type: ignore[no-untyped-call]
+    hub.disable_progress_bar()  # type: ignore[no-untyped-call]  # the hub has no types
     try:
         with reported() as said:
             model = SentenceTransformer(

@@ -163,7 +163,7 @@ def _gone(job: Job, listing: pa.Table, ledger: pa.Table) -> pa.ChunkedArray:
 def datasets(uris: pa.ChunkedArray) -> list[str]:
     """The folders among the listed ones that are datasets of ours: they hold a recipe."""
     found = pc.extract_regex(uris, r"^(?P<root>.+)/_recipes/[0-9a-f]{16}\.json$")
-    return pc.unique(pc.struct_field(pc.drop_null(found), "root")).to_pylist()  # type: ignore[no-any-return]
+    return pc.unique(pc.struct_field(pc.drop_null(found), "root")).to_pylist()  # type: ignore[no-any-return]  # pyarrow
 
 
 def _below(uris: pa.ChunkedArray, location: str) -> pa.ChunkedArray:

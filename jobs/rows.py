@@ -222,7 +222,7 @@ def sizes(rows: pa.Table) -> Offsets:
 
 def hashes(rows: pa.Table) -> list[str]:
     """Of every chunk in order the hash of what the model reads."""
-    return _flat(rows).field("text_hash").to_pylist()  # type: ignore[no-any-return]
+    return _flat(rows).field("text_hash").to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
 
 
 def with_ids(rows: pa.Table, encoder: Encoder | None, *, late: bool) -> pa.Table:

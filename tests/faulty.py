@@ -109,7 +109,7 @@ def _server(front: Faulty, behind: str) -> ThreadingHTTPServer:
                 return
             self.answer(status, headers, answer[: len(answer) // 2] if fault and fault.cut else answer, len(answer))
 
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = any  # noqa: N815
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = any  # noqa: N815  # the names that http.server calls
 
         def passed_on(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
             for again in (True, False):

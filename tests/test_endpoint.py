@@ -232,7 +232,7 @@ def test_base64_is_understood(server: Server) -> None:
 
 def test_a_text_that_is_refused_is_found_among_the_others(server: Server) -> None:
     this = model(server)
-    refuse = lambda handler, texts: status(400)(handler, texts) if "bad" in texts else good(handler, texts)  # noqa: E731
+    refuse = lambda handler, texts: status(400)(handler, texts) if "bad" in texts else good(handler, texts)  # noqa: E731  # read in place
     server.plans = [refuse] * 9
 
     with pytest.raises(DocumentError, match=r"refused: .*refused a text \(400\): .*own words"):

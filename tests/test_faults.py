@@ -235,11 +235,11 @@ def test_what_changes_after_the_listing_is_read_as_it_is_and_seen_to_be_so_the_n
 ):
     if where == "s3":
         this = on_s3(bucket)
-        put = lambda name, body: s3.client.put_object(Bucket=bucket, Key=f"in/{name}", Body=body)  # noqa: E731
+        put = lambda name, body: s3.client.put_object(Bucket=bucket, Key=f"in/{name}", Body=body)  # noqa: E731  # a line each
     else:
         this = job(tmp_path / "in", tmp_path / "out")
         (tmp_path / "in").mkdir()
-        put = lambda name, body: (tmp_path / "in" / name).write_bytes(body)  # noqa: E731
+        put = lambda name, body: (tmp_path / "in" / name).write_bytes(body)  # noqa: E731  # a line each
     for n in range(3):
         put(f"{n}.txt", prose(n).encode())
 

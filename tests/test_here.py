@@ -202,7 +202,7 @@ class Sent:
 
 @pytest.mark.parametrize(("careful", "expected"), [(True, [b"A0", b"A1", b"A2", b"A3"]), (False, [b"A0", b"A3"])])
 def test_a_sign_of_life_is_not_given_for_each_document_unless_each_may_kill(careful: bool, expected: list[bytes]) -> None:
-    signs = child.Signs(child.Work([], careful), sent := Sent())  # type: ignore[arg-type]
+    signs = child.Signs(child.Work([], careful), sent := Sent())  # type: ignore[arg-type]  # stands in
 
     for number in range(4):
         if number == 3:

@@ -297,7 +297,7 @@ def test_bfloat16_is_close_and_of_unit_length(ref: ModelRef, model: SentenceTran
 @pytest.mark.parametrize(("option", "value"), [("overflow", "pol"), ("dtype", "int8")])
 def test_a_wrong_option_names_the_right_ones(ref: ModelRef, option: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"embed.{option} is '{value}'.*choose one of"):
-        SentenceTransformersModel(ref, **{option: value})  # type: ignore[arg-type]
+        SentenceTransformersModel(ref, **{option: value})  # type: ignore[arg-type]  # wrong on purpose
 
 
 # Other models of the format

@@ -268,7 +268,7 @@ def test_of_writers_that_commit_at_once_exactly_one_wins(
 
     def together(*args: object) -> None:
         ready.wait(20)
-        real(*args)  # type: ignore[arg-type]
+        real(*args)  # type: ignore[arg-type]  # as it came
 
     def writer(name: str) -> None:
         add = write(root, "chunks", chunks(name), run_id=name)
@@ -293,7 +293,7 @@ def test_a_commit_whose_answer_got_lost_is_not_taken_for_a_conflict(root: str, m
     real = tables._transact
 
     def lost(*args: object) -> None:
-        real(*args)  # type: ignore[arg-type]
+        real(*args)  # type: ignore[arg-type]  # as it came
         raise OSError("connection reset")
 
     monkeypatch.setattr(tables, "_transact", lost)

@@ -153,6 +153,11 @@ class _Unfolding:
             yield Parsed("", error=error, member=trail, format=format, read=found.read)
 
 
+def is_fault(error: BaseException) -> bool:
+    """Whether a library failed, and nobody wants the process to end: a panic in Rust is no Exception."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
 def _guarded(parser: Parser, format: str, data: bytes, name: str, options: Mapping[str, object]) -> Iterator[Any]:
     """What the format's parser gives; every failure of it as a DocumentError."""
     try:
@@ -163,9 +168,8 @@ def _guarded(parser: Parser, format: str, data: bytes, name: str, options: Mappi
         raise DocumentError("too_deep", f"the {format} parser met structures nested too deeply") from error
     except MemoryError as error:
         raise DocumentError("too_large", f"the {format} parser ran out of memory") from error
-    except BaseException as error:
-        # The libraries behind the formats raise whatever they like on damaged input; a panic in Rust is no Exception.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+    except BaseException as error:  # the libraries behind the formats raise whatever they like on damaged input
+        if not is_fault(error):
             raise
         raise DocumentError("corrupt", f"the {format} parser failed: {type(error).__name__}: {error}"[:500]) from error
 

@@ -277,7 +277,9 @@ def _png(package: Package, path: str) -> bytes:
         return b""
     data = package.read(path)
     try:
-        return data if data.startswith(b"\x89PNG\r\n\x1a\n") else bytes(pymupdf.Pixmap(data).tobytes("png"))  # type: ignore[no-untyped-call]
+        if data.startswith(b"\x89PNG\r\n\x1a\n"):
+            return data
+        return bytes(pymupdf.Pixmap(data).tobytes("png"))  # type: ignore[no-untyped-call]  # MuPDF has no types
     except Exception:
         # MuPDF raises its own errors for any picture it can't read; the text is worth more.
         return b""

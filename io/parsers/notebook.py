@@ -222,7 +222,7 @@ def _png(encoded: str) -> bytes:
     import pymupdf
 
     try:
-        return bytes(pymupdf.Pixmap(data).tobytes("png"))  # type: ignore[no-untyped-call]
+        return bytes(pymupdf.Pixmap(data).tobytes("png"))  # type: ignore[no-untyped-call]  # MuPDF has no types
     except pymupdf.mupdf.FzErrorBase as error:
         raise ValueError(str(error)) from error
 

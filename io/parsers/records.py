@@ -222,7 +222,7 @@ def _parquet(data: bytes, options: Mapping[str, object]) -> Iterator[Parsed]:
 def _python(batch: pa.RecordBatch) -> list[dict[str, object]]:
     """The rows as values of Python; what it has no value for (a day in the year 12026) as Arrow writes it."""
     try:
-        return batch.to_pylist()  # type: ignore[no-any-return]
+        return batch.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
     except (ValueError, OverflowError):
         columns = [[_value(scalar) for scalar in column] for column in batch.columns]
         return [dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from python_calamine import CalamineSheet, CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
 
 from chunkmill.chunkers.errors import DocumentError
-from chunkmill.io.parsers import Parsed
+from chunkmill.io.parsers import Parsed, is_fault
 from chunkmill.io.parsers.text import Canonical
 from chunkmill.io.parsers.workbooks import Prepared, mended, prepared
 
@@ -87,8 +87,8 @@ def _calm(read: Callable[[], T]) -> T:
         return read()
     except PasswordError as error:
         raise DocumentError("encrypted", "a workbook under a password") from error
-    except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+    except BaseException as error:  # as `is_fault` says
+        if not is_fault(error):
             raise
         raise DocumentError("corrupt", f"calamine can't read it: {error}"[:300]) from error
 

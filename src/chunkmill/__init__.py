@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chunkmill.chunkers.finish import Chunk as Chunk
     from chunkmill.io.parsers import Parsed as Parsed
     from chunkmill.io.reading import parse as parse
-    from chunkmill.jobs.config import load as load_job  # noqa: F401
+    from chunkmill.jobs.config import load as load_job  # noqa: F401  # for type checkers
     from chunkmill.jobs.pipeline import run as run
     from chunkmill.jobs.search import search as search
 

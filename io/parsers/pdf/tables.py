@@ -15,7 +15,7 @@ from chunkmill.io.parsers.pdf.shapes import Box, Line, Table
 _THIN = 3.2  # points: a rule; anything thicker is an area
 _NEAR = 3.0  # points: rules that meet
 _MOST_RULES = 1500  # a page with more is a drawing
-_CAPTION = re.compile(r"(?:table|tabelle|tableau|tabla|tabella|таблица|表)\s*\d", re.IGNORECASE)
+CAPTION = re.compile(r"(?:table|tabelle|tableau|tabla|tabella|таблица|表)\s*\d", re.IGNORECASE)
 _NUMBER = re.compile(r"[\s$€£¥%().,+\-–−\d*/:]+|-|–|n/?a|yes|no", re.IGNORECASE)
 
 
@@ -326,7 +326,7 @@ def _sentence(row: Cells, above: Cells) -> bool:
     x0, x1, text = row.cells[0]
     below = sum(min(x1, b) - max(x0, a) > 0.5 * (b - a) for a, b, _ in above.cells)
     outside = below > 1 or x0 < above.cells[0][0] - row.size
-    return outside and len(text) >= 20 and (_CAPTION.match(text) is not None or text[-1:] in ".:!?")
+    return outside and len(text) >= 20 and (CAPTION.match(text) is not None or text[-1:] in ".:!?")
 
 
 def _aligned(rows: Sequence[Cells]) -> Table | None:

@@ -18,6 +18,7 @@ from chunkmill.chunkers.base import Kind
 from chunkmill.io.parsers.pdf.headings import Outline, Style, levels
 from chunkmill.io.parsers.pdf.scripts import CJK, RTL
 from chunkmill.io.parsers.pdf.shapes import Leaf, Row, Sheet, Table
+from chunkmill.io.parsers.pdf.tables import CAPTION as TABLE_CAPTION
 from chunkmill.io.parsers.text import Canonical
 
 _BULLET = re.compile(r"[•◦▪‣●○■□➢➤✓❖⁃∙·–—*-]\s*(?![-–—*·.\s])|[•◦▪‣●○■□➢➤❖]$")
@@ -27,7 +28,6 @@ _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _CAPTION = re.compile(
     r"(?:fig(?:ure|\.)?|abb(?:ildung|\.)?|figura|figuur|рис(?:унок|\.)|图|圖|図|exhibit|chart|diagram)\s*\d", re.IGNORECASE
 )
-_TABLE_CAPTION = re.compile(r"(?:table|tabelle|tableau|tabla|tabella|таблица|表)\s*\d", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?:;…。！？؟۔][\"'”’»)\]]*\s*(?:\[?\d{1,3}\]?)?$")
 _LEADERS = re.compile(r"\s*(?:\.\s?){5,}\s*|\s*(?:·\s?){5,}\s*|\s*…{2,}\s*")
 _CARRIED = 30  # rows that may go to the page on which their paragraph began
@@ -267,7 +267,7 @@ def _goes_on(before: Run, run: Run) -> bool:
         return False
     if last.text.endswith(","):
         return True
-    return before.full and (text[:1].islower() or (not _TABLE_CAPTION.match(text) and len(before.rows) > 2))
+    return before.full and (text[:1].islower() or (not TABLE_CAPTION.match(text) and len(before.rows) > 2))
 
 
 def _listed(runs: Sequence[Run]) -> list[Run]:
